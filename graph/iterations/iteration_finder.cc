@@ -314,6 +314,19 @@ size_t BeginOf(Actions segment, Actions reference, size_t phase,
   return is_part || !Computes(inserted, kinds) ? phase : begin;
 }
 
+// What stands between two iterations and computes nothing, or is short beside them, is
+// a line of a log (the loss is read every ten iterations), no evaluation.
+constexpr double kShort = 0.1;  // of the reference
+
+// Whether `lead`, which precedes an iteration, is `end` with a line of a log in it.
+bool EndsTheOneBefore(Actions lead, Actions end, size_t reference) {
+  const double common =
+      Similarity(lead, end) * static_cast<double>(std::max(lead.size(), end.size()));
+  const double rest = static_cast<double>(lead.size()) - common;
+  return common >= kSameWork * static_cast<double>(end.size()) &&
+         rest <= kShort * static_cast<double>(reference);
+}
+
 // Behind the updates a segment may hold what ends the iteration (gradients set to zero,
 // the loss read): that part of the reference which the first segment does not have,
 // since nothing ended before it, and which stands behind the last update, too, where no
@@ -334,13 +347,21 @@ std::vector<ActionSpan> Trim(Actions actions, const std::vector<ActionSpan>& seg
     phase = std::min(phase, CommonPrefix(reference.first(phase),
                                          actions.subspan(segments.back().end)));
   const MicroBatch micro_batch(reference.subspan(phase), kinds);
-  std::vector<ActionSpan> iterations;
-  for (const ActionSpan& span : segments) {
-    ActionSpan iteration = span;
-    iteration.begin += BeginOf(Of(actions, span), reference, phase, micro_batch, kinds);
-    // What ends this one stands at the beginning of what follows.
-    iteration.end += CommonPrefix(reference.first(phase), actions.subspan(span.end));
-    iterations.push_back(iteration);
+  const Actions end = reference.first(phase);
+  std::vector<ActionSpan> iterations = segments;
+  for (ActionSpan& iteration : iterations)
+    iteration.begin +=
+        BeginOf(Of(actions, iteration), reference, phase, micro_batch, kinds);
+  // What ends an iteration stands at the beginning of what follows.
+  for (size_t i = 0; i < iterations.size(); ++i) {
+    const size_t before = segments[i].end;
+    size_t length = CommonPrefix(end, actions.subspan(before));
+    if (length < phase && i + 1 < iterations.size()) {
+      const Actions lead = actions.subspan(before, iterations[i + 1].begin - before);
+      if (EndsTheOneBefore(lead, end, reference.size()))
+        length = lead.size();
+    }
+    iterations[i].end = before + length;
   }
   // An iteration that the one before reaches over is empty: no iteration.
   for (size_t i = 1; i < iterations.size(); ++i) {
@@ -350,11 +371,7 @@ std::vector<ActionSpan> Trim(Actions actions, const std::vector<ActionSpan>& seg
   return iterations;
 }
 
-// What stands between two iterations and computes nothing, or is short beside them, is
-// a line of a log (the loss is read every ten iterations), no evaluation: it ends the
-// iteration before, so that the time of all of them adds up.
-constexpr double kShort = 0.1;  // of the reference
-
+// A line of a log ends the iteration before, so that the time of all of them adds up.
 void EndWithWhatIsLogged(Actions actions, const ActionKinds& kinds, size_t reference,
                          std::vector<ActionSpan>& iterations) {
   for (size_t i = 1; i < iterations.size(); ++i) {

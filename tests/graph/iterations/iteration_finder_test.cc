@@ -466,6 +466,32 @@ TEST(IterationFinderTest, TwoOptimizers) {
     EXPECT_EQ(found.spans[i].size(), program.iterations[i].size());
 }
 
+// Every second step updates a second network, too: two steps are an iteration, which
+// ends with a step whose actions precede all updates of the next one. A line of a log
+// may stand in front of that step.
+TEST(IterationFinderTest, TwoOptimizersOfDifferentFrequencyAndALog) {
+  Program program;
+  program.Start(20);
+  for (int i = 0; i < 12; ++i) {
+    program.Begin();
+    for (const bool both : {true, false}) {
+      program.Forward(4);
+      program.Backward(4);
+      program.Do({kUpdate, kUpdate});
+      if (both) {
+        program.Forward(2);
+        program.Do({kSort, kActivation, kSort});
+        program.Backward(2);
+        program.Do({kUpdateOther, kUpdateOther});
+      }
+      if ((2 * i + (both ? 0 : 1)) % 5 == 4)
+        program.Do({kTune, kReadLoss, kReadLoss});
+    }
+    program.End();
+  }
+  ExpectFoundButForTheFirstBegin(program);
+}
+
 // The first iteration waits more often than the others, and creates the states of both
 // optimizers.
 TEST(IterationFinderTest, TwoOptimizersAndAFirstIterationOfItsOwn) {
