@@ -14,20 +14,17 @@ Error Devices::Reachable() {
   if (channel_ == nullptr) {
     static std::atomic<bool> said;
     if (!said.exchange(true))
-      RawLog("virtual_gpu", "%s",
-             getenv("VRANK_LAUNCHER") != nullptr
-                 ? "a launcher needs no GPU, and this process, which looks for "
-                   "one, has "
-                   "none: were it a rank, its environment would have said "
-                   "which when it "
-                   "started (RANK, SLURM_PROCID, PMI_RANK). Ranks that are "
-                   "arguments of "
-                   "a function (torch.multiprocessing.spawn) have to be "
-                   "started one by "
-                   "one, without --launcher"
-                 : "this process does not run under vrank, so there is no GPU; "
-                   "start "
-                   "it with `vrank emulate ... -- COMMAND`");
+      RawLog(
+          "virtual_gpu", "%s",
+          getenv("VRANK_LAUNCHER") != nullptr
+              ? "the launcher, or a helper of it, looks for a GPU and finds none; "
+                "it needs none. A rank has one: its environment states which rank it "
+                "is when it starts (RANK, SLURM_PROCID, PMI_RANK). Where a function "
+                "gets its rank as an argument, start each rank with `vrank emulate "
+                "... -- COMMAND`"
+              : "this process does not run under vrank, so there is no GPU; "
+                "start "
+                "it with `vrank emulate ... -- COMMAND`");
     return Error::kNoDevice;
   }
   return channel_->detached() ? Error::kNotInitialized : Error::kSuccess;
