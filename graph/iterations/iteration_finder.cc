@@ -4,9 +4,9 @@
 #include <map>
 #include <optional>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "graph/iterations/alignment.h"
+#include "graph/iterations/micro_batch.h"
 
 namespace vrank::graph {
 namespace {
@@ -187,73 +187,6 @@ std::vector<ActionSpan> Join(Actions actions, const std::vector<ActionSpan>& seg
   return joined;
 }
 
-// ---- Iterations of several micro batches ----
-
-// Of the kinds of kernels of forward and backward passes. An evaluation has those of a
-// forward pass, which are fewer.
-constexpr double kTrains = 0.75;
-
-// The passes of one micro batch: what precedes the updates of the reference, as far
-// back as it takes to have each kind of kernel.
-class MicroBatch {
- public:
-  MicroBatch(Actions reference, const ActionKinds& kinds) {
-    size_t end = reference.size();
-    while (end > 0 && kinds.updates[reference[end - 1]])
-      --end;
-    size_t begin = end;
-    for (size_t at = end; at-- > 0;) {
-      const uint32_t action = reference[at];
-      if (kinds.computes[action] && !kinds.updates[action] &&
-          kernels_.insert(action).second)
-        begin = at;
-    }
-    // Its copies, and waits for them, come first.
-    while (begin > 0 && !kinds.works[reference[begin - 1]])
-      --begin;
-    passes_ = reference.subspan(begin, end - begin);
-  }
-
-  Actions passes() const { return passes_; }
-  // Where a segment begins that aligns there with a reference that begins at `first`.
-  // Actions that differ precede the aligned place; but where those are most of a micro
-  // batch, the segment has fewer of them.
-  size_t BeginOf(const AlignedPlaces& aligned, size_t first) const {
-    const size_t skipped = aligned.reference - first;
-    return 4 * skipped < 3 * passes_.size()
-               ? aligned.segment - std::min(aligned.segment, skipped)
-               : aligned.segment;
-  }
-  // Whether these actions are forward and backward passes, too.
-  bool IsIn(Actions actions) const {
-    std::unordered_set<uint32_t> found;
-    for (const uint32_t action : actions)
-      if (kernels_.contains(action))
-        found.insert(action);
-    return !kernels_.empty() && static_cast<double>(found.size()) >=
-                                    kTrains * static_cast<double>(kernels_.size());
-  }
-
- private:
-  std::unordered_set<uint32_t> kernels_;
-  Actions passes_;
-};
-
-// An iteration may have more micro batches than the reference: it begins with the first
-// of those that precede `begin` one after the other.
-size_t BeginOfFirstMicroBatch(Actions segment, size_t begin,
-                              const MicroBatch& micro_batch) {
-  while (begin > 0) {
-    const size_t length = std::min(begin, 4 * micro_batch.passes().size());
-    const Actions before = segment.subspan(begin - length, length);
-    const auto aligned = FirstAligned(micro_batch.passes(), before, 0);
-    if (!aligned || !micro_batch.IsIn(before.subspan(aligned->segment)))
-      break;
-    begin -= length - micro_batch.BeginOf(*aligned, 0);
-  }
-  return begin;
-}
-
 // A first iteration may do something between its updates (it creates the optimizer's
 // state): a segment that has little of what the reference does ends the one before.
 std::vector<ActionSpan> JoinUnlike(Actions actions,
@@ -286,9 +219,17 @@ size_t CommonPrefix(Actions a, Actions b) {
       a.begin());
 }
 
+// What stands between two iterations and computes nothing, or is short beside them, is
+// a line of a log (the loss is read every ten iterations), no evaluation.
+constexpr double kShort = 0.1;  // of the reference
+
+size_t CountKernels(Actions actions, const ActionKinds& kinds) {
+  return static_cast<size_t>(
+      std::count_if(actions.begin(), actions.end(),
+                    [&](uint32_t action) { return kinds.computes[action]; }));
+}
 bool Computes(Actions actions, const ActionKinds& kinds) {
-  return std::any_of(actions.begin(), actions.end(),
-                     [&](uint32_t action) { return kinds.computes[action]; });
+  return CountKernels(actions, kinds) != 0;
 }
 
 // Where the iteration of `segment` begins: there where it aligns with the reference, of
@@ -304,19 +245,17 @@ size_t BeginOf(Actions segment, Actions reference, size_t phase,
     return 0;
   const size_t skipped = aligned->reference - phase;
   size_t begin = micro_batch.BeginOf(*aligned, phase);
-  begin = BeginOfFirstMicroBatch(segment, begin, micro_batch);
+  begin = micro_batch.BeginOfFirst(segment, begin);
   const size_t alike = CommonPrefix(reference, segment);
   if (begin <= phase || alike <= phase)
     return begin;
   const Actions inserted = segment.subspan(phase, begin - phase);
   const bool is_part = skipped > 0 && alike >= aligned->reference &&
-                       inserted.size() < reference.size() / 2;
+                       inserted.size() < reference.size() / 2 &&
+                       static_cast<double>(CountKernels(inserted, kinds)) <=
+                           kShort * static_cast<double>(CountKernels(reference, kinds));
   return is_part || !Computes(inserted, kinds) ? phase : begin;
 }
-
-// What stands between two iterations and computes nothing, or is short beside them, is
-// a line of a log (the loss is read every ten iterations), no evaluation.
-constexpr double kShort = 0.1;  // of the reference
 
 // Whether `lead`, which precedes an iteration, is `end` with a line of a log in it.
 bool EndsTheOneBefore(Actions lead, Actions end, size_t reference) {

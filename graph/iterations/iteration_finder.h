@@ -9,7 +9,8 @@
 //    Segments that alternate (two optimizers) form one iteration. The segment that all
 //    others resemble is the reference; aligning it with the other segments from their
 //    end shows where an iteration begins: after initialisation in the first segment,
-//    after an evaluation in a later one.
+//    after an evaluation in a later one. Micro batches in front of the aligned part
+//    belong to the iteration (micro_batch.h).
 // 2. Period. Without parameter updates: the distance at which the sequence repeats
 // best,
 //    if nearly all actions repeat at it, three periods are there, and something in it

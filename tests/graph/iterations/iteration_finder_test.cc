@@ -225,6 +225,37 @@ TEST(IterationFinderTest, AccumulationThatVaries) {
         }
 }
 
+// An epoch ends with an iteration of fewer micro batches, and an evaluation that begins
+// like them.
+TEST(IterationFinderTest, EpochsOfAccumulationWithAnEvaluation) {
+  for (const int layers : {4, 8}) {
+    Program program;
+    program.Start(20);
+    for (int epoch = 0; epoch < 3; ++epoch) {
+      for (const int micro_batches : {4, 4, 3}) {
+        program.Begin();
+        for (int micro = 0; micro < micro_batches; ++micro) {
+          if (micro == 0)
+            program.Do({kToDevice});
+          program.Forward(layers);
+          program.Backward(layers, micro > 0, micro + 1 == micro_batches);
+        }
+        program.Do({kUpdate, kUpdate});
+        program.End();
+      }
+      program.Do({kToDevice});
+      for (int e = 0; e < 6; ++e)
+        program.Forward(layers);
+    }
+    const std::vector<ActionSpan> found = program.Find().spans;
+    ASSERT_EQ(found.size(), program.iterations.size());
+    for (size_t i = 1; i < found.size(); ++i) {
+      EXPECT_EQ(found[i].end, program.iterations[i].end) << layers << ' ' << i;
+      EXPECT_LE(found[i].begin - program.iterations[i].begin, 1u) << layers << ' ' << i;
+    }
+  }
+}
+
 TEST(IterationFinderTest, EvaluationIsOutside) {
   for (const int every : {2, 3, 5})
     for (const int evaluations : {1, 4})
