@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <iterator>
 #include <limits>
+#include <numeric>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -44,9 +45,14 @@ std::vector<uint64_t> Windows(std::span<const uint32_t> actions, size_t length) 
   return windows;
 }
 
-// The actions of a sequence that another one has, too.
-struct CommonActions {
-  CommonActions(std::span<const uint32_t> of, std::span<const uint32_t> other) {
+// Actions of a sequence, and their places.
+struct PlacedActions {
+  explicit PlacedActions(std::span<const uint32_t> of)
+      : actions(of.begin(), of.end()), places(of.size()) {
+    std::iota(places.begin(), places.end(), 0);
+  }
+  // Those that `other` has, too.
+  PlacedActions(std::span<const uint32_t> of, std::span<const uint32_t> other) {
     const std::unordered_set<uint32_t> kinds(other.begin(), other.end());
     for (size_t at = 0; at < of.size(); ++at) {
       if (!kinds.contains(of[at]))
@@ -65,8 +71,8 @@ struct CommonActions {
 
 // For each window of the reference, where the segment has it; equal windows in the
 // order of their distance from the end.
-std::vector<size_t> PairFromEnd(const CommonActions& reference,
-                                const CommonActions& segment, size_t length) {
+std::vector<size_t> PairFromEnd(const PlacedActions& reference,
+                                const PlacedActions& segment, size_t length) {
   std::unordered_map<uint64_t, std::vector<size_t>> places;
   const std::vector<uint64_t> there = Windows(segment.actions, length);
   for (size_t at = 0; at < there.size(); ++at)
@@ -104,18 +110,29 @@ bool IsConfirmed(const std::vector<size_t>& pairs, size_t at) {
   return static_cast<double>(agreeing) >= kAgreeing * static_cast<double>(witnesses);
 }
 
+std::optional<AlignedPlaces> Align(const PlacedActions& reference,
+                                   const PlacedActions& segment, size_t from) {
+  const size_t length =
+      std::clamp<size_t>(reference.actions.size() / 4, 1, kLongestWindow);
+  const std::vector<size_t> pairs = PairFromEnd(reference, segment, length);
+  for (size_t at = 0; at < pairs.size(); ++at)
+    if (reference.places[at] >= from && pairs[at] < kSaysNothing &&
+        IsConfirmed(pairs, at))
+      return AlignedPlaces{reference.places[at], segment.places[pairs[at]]};
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<AlignedPlaces> FirstAligned(std::span<const uint32_t> reference,
                                           std::span<const uint32_t> segment,
                                           size_t from) {
-  const CommonActions here(reference, segment), there(segment, reference);
-  const size_t length = std::clamp<size_t>(reference.size() / 4, 1, kLongestWindow);
-  const std::vector<size_t> pairs = PairFromEnd(here, there, length);
-  for (size_t at = 0; at < pairs.size(); ++at)
-    if (here.places[at] >= from && pairs[at] < kSaysNothing && IsConfirmed(pairs, at))
-      return AlignedPlaces{here.places[at], there.places[pairs[at]]};
-  return std::nullopt;
+  // What one of them alone has identifies a place as well. Left out, copies before the
+  // first iteration could stand for those that end the others.
+  const auto aligned = Align(PlacedActions(reference), PlacedActions(segment), from);
+  return aligned ? aligned
+                 : Align(PlacedActions(reference, segment),
+                         PlacedActions(segment, reference), from);
 }
 
 size_t FirstInOrder(std::span<const uint32_t> reference,

@@ -17,10 +17,11 @@ struct AlignedPlaces {
 };
 
 // The first place of `reference`, at `from` or later, from which `segment` does the
-// same up to the end, insertions and omissions aside. Actions that one of them alone
-// has are left out (sums of gradients, from the second micro batch on). Equal windows
-// of a few actions are paired by their number from the end; a pair counts if most of
-// the pairs that follow it keep its distance. nullopt: none does.
+// same up to the end, insertions and omissions aside. Equal windows of a few actions
+// are paired by their number from the end; a pair counts if most of the pairs that
+// follow it keep its distance. If none does, actions that one of them alone has are
+// left out (sums of gradients, from the second micro batch on). nullopt: none does
+// then.
 std::optional<AlignedPlaces> FirstAligned(std::span<const uint32_t> reference,
                                           std::span<const uint32_t> segment,
                                           size_t from);
