@@ -27,7 +27,7 @@ bool IsShare(const std::unordered_set<uint32_t>& part,
 
 }  // namespace
 
-MicroBatch::MicroBatch(Actions reference, const ActionKinds& kinds) {
+MicroBatch::MicroBatch(Actions reference, const ActionKinds& kinds) : kinds_(kinds) {
   size_t end = reference.size();
   while (end > 0 && kinds.updates[reference[end - 1]])
     --end;
@@ -79,9 +79,12 @@ size_t MicroBatch::BeginOf(const AlignedPlaces& aligned, size_t first) const {
 }
 
 size_t MicroBatch::BeginOfFirst(Actions segment, size_t begin) const {
-  while (begin > 0) {
+  size_t earliest = begin;
+  while (earliest > 0 && !kinds_.updates[segment[earliest - 1]])
+    --earliest;
+  while (begin > earliest) {
     // What stands behind a micro batch (norms of gradients) may be as long as it is.
-    const size_t length = std::min(begin, 4 * passes_.size());
+    const size_t length = std::min(begin - earliest, 4 * passes_.size());
     const Actions before = segment.subspan(begin - length, length);
     const auto aligned = FirstAligned(passes_, before, 0);
     if (!aligned || !IsIn(before.subspan(aligned->segment)))

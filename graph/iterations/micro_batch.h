@@ -21,7 +21,7 @@ namespace vrank::graph {
 class MicroBatch {
  public:
   // Of an iteration that ends with parameter updates: the last one, as far back as it
-  // takes to have most kinds of kernels. It views the actions.
+  // takes to have most kinds of kernels. It views the actions and their kinds.
   MicroBatch(std::span<const uint32_t> reference, const ActionKinds& kinds);
 
   // Whether these actions are forward and backward passes.
@@ -30,11 +30,12 @@ class MicroBatch {
   // Actions that differ precede the aligned place; but where those are most of a micro
   // batch, the segment has fewer of them.
   size_t BeginOf(const AlignedPlaces& aligned, size_t first) const;
-  // The first of the micro batches that precede `begin` one after the other; `begin` if
-  // there is none.
+  // The first of the micro batches that precede `begin` one after the other, without an
+  // update in between; `begin` if there is none.
   size_t BeginOfFirst(std::span<const uint32_t> segment, size_t begin) const;
 
  private:
+  const ActionKinds& kinds_;
   // Of all, and of those that a backward pass alone has.
   std::unordered_set<uint32_t> kernels_, backward_;
   std::span<const uint32_t> passes_;
