@@ -1,15 +1,14 @@
-// Rules among the processes of one rank: the process that issues GPU work, which moves
-// the rank's clock (the *owner*), and those that follow it, such as the workers of a
-// data loader.
+// Scheduling rules for the processes of one rank. The *owner* issues GPU work and
+// advances the rank's clock. The other processes (a data loader's workers) follow it.
 //
-//   ProcessLimit    timeouts expire in order of time; of equal ones the owner's first,
-//                   then that of the process that was started first
-//   NextStopStep    at a safe point: whoever can act now acts before the next timeout
-//                   expires, processes before helpers; at equal times a helper's
-//                   timeout expires before that of another process
+//   ProcessLimit    timeouts expire in order of time. At equal times the owner's is
+//                   first, then that of the process with the lowest id
+//   NextStopStep    at a safe point: runnable processes run first, then runnable
+//                   helpers, and only then does the next timeout expire. At equal
+//                   times a helper's timeout expires before that of a process
 //
-// Pure functions: no system call, clock or lock. virtual_host/channel looks at the
-// processes and the helpers and carries the steps out. Times are in ns of the virtual
+// Pure functions: no system call, clock or lock. virtual_host/channel polls processes
+// and helpers, and executes the steps. Times are in ns of the virtual
 // clock. tests/schedule/processes_test.cc explores interleavings of small programs.
 //
 // Thread rule: plain values.

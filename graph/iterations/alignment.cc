@@ -51,7 +51,7 @@ struct PlacedActions {
       : actions(of.begin(), of.end()), places(of.size()) {
     std::iota(places.begin(), places.end(), 0);
   }
-  // Those that `other` has, too.
+  // Only actions of kinds that also occur in `other`.
   PlacedActions(std::span<const uint32_t> of, std::span<const uint32_t> other) {
     const std::unordered_set<uint32_t> kinds(other.begin(), other.end());
     for (size_t at = 0; at < of.size(); ++at) {
@@ -127,8 +127,8 @@ std::optional<AlignedPlaces> Align(const PlacedActions& reference,
 std::optional<AlignedPlaces> FirstAligned(std::span<const uint32_t> reference,
                                           std::span<const uint32_t> segment,
                                           size_t from) {
-  // What one of them alone has identifies a place as well. Left out, copies before the
-  // first iteration could stand for those that end the others.
+  // Actions that occur in one sequence only also identify a place. Without them, copies
+  // before the first iteration may match those at the end of later iterations.
   const auto aligned = Align(PlacedActions(reference), PlacedActions(segment), from);
   return aligned ? aligned
                  : Align(PlacedActions(reference, segment),

@@ -12,11 +12,11 @@ using Actions = std::span<const uint32_t>;
 // what comes first behind it is of a backward pass, or exchanges gradients.
 constexpr double kForward = 0.25;
 
-// Of the kinds of kernels, those that two micro batches have in common: the first one
+// Minimum share of kernel kinds that two micro batches have in common. The first one
 // sets gradients, and the last one exchanges them.
 constexpr double kInCommon = 0.5;
 
-// Of the kinds of kernels, those that each micro batch has.
+// Share of kernel kinds that occur in every micro batch.
 constexpr double kMostKernels = 0.9;
 
 bool IsShare(const std::unordered_set<uint32_t>& part,

@@ -36,7 +36,7 @@ class MicroBatch {
 
  private:
   const ActionKinds& kinds_;
-  // Of all, and of those that a backward pass alone has.
+  // Kernel kinds of both passes, and of the backward pass only.
   std::unordered_set<uint32_t> kernels_, backward_;
   std::span<const uint32_t> passes_;
 };

@@ -23,6 +23,7 @@
 #include <gtest/gtest.h>
 
 #include "schedule/run_queue.h"
+#include "tests/schedule/interleavings.h"
 
 namespace vrank::schedule {
 namespace {
@@ -630,34 +631,9 @@ class Run {
   Logs logs_;
 };
 
-struct Explored {
-  std::vector<Logs> logs;  // that differ
-  bool all = false;        // every order was tried
-};
-
-Explored Explore(const World& world, Fault fault, size_t most_orders) {
-  Explored explored;
-  std::vector<std::pair<size_t, size_t>> choices;  // chosen, of how many
-  for (size_t order = 0; order < most_orders; ++order) {
-    size_t depth = 0;
-    const auto choose = [&](size_t count) {
-      if (depth == choices.size())
-        choices.emplace_back(0, count);
-      return choices[depth++].first;
-    };
-    Logs logs = Run(world, fault, choose).Play();
-    if (std::find(explored.logs.begin(), explored.logs.end(), logs) ==
-        explored.logs.end())
-      explored.logs.push_back(std::move(logs));
-    choices.resize(depth);
-    while (!choices.empty() && choices.back().first + 1 == choices.back().second)
-      choices.pop_back();
-    explored.all = choices.empty();
-    if (explored.all)
-      break;
-    ++choices.back().first;
-  }
-  return explored;
+Explored<Logs> Explore(const World& world, Fault fault, size_t most_orders) {
+  return ExploreOrders<Logs>(
+      most_orders, [&](auto choose) { return Run(world, fault, choose).Play(); });
 }
 
 int WrongWorlds(Fault fault, int worlds) {
@@ -674,7 +650,7 @@ TEST(ProcessesWorldsTest, WhateverArrivesFirstProcessesAndThreadsActInOneOrder) 
   std::mt19937_64 random(1);
   int in_part = 0;
   for (int i = 0; i < 300'000; ++i) {
-    const Explored explored = Explore(RandomWorld(&random), Fault::kNone, 1000);
+    const Explored<Logs> explored = Explore(RandomWorld(&random), Fault::kNone, 1000);
     ASSERT_EQ(explored.logs.size(), 1u) << "world " << i;
     ASSERT_EQ(explored.logs.front().out_of_order, 0) << "world " << i;
     in_part += explored.all ? 0 : 1;

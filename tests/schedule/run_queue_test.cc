@@ -21,6 +21,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/schedule/interleavings.h"
+
 namespace vrank::schedule {
 namespace {
 
@@ -357,34 +359,9 @@ class Run {
   Log log_;
 };
 
-struct Explored {
-  std::vector<Log> logs;  // that differ
-  bool all = false;       // every order was tried
-};
-
-Explored Explore(const World& world, Fault fault, size_t most_orders) {
-  Explored explored;
-  std::vector<Log>& logs = explored.logs;
-  std::vector<std::pair<size_t, size_t>> choices;  // chosen, of how many
-  for (size_t order = 0; order < most_orders; ++order) {
-    size_t depth = 0;
-    const auto choose = [&](size_t count) {
-      if (depth == choices.size())
-        choices.emplace_back(0, count);
-      return choices[depth++].first;
-    };
-    Log log = Run(world, fault, choose).Play();
-    if (std::find(logs.begin(), logs.end(), log) == logs.end())
-      logs.push_back(std::move(log));
-    choices.resize(depth);
-    while (!choices.empty() && choices.back().first + 1 == choices.back().second)
-      choices.pop_back();
-    explored.all = choices.empty();
-    if (explored.all)
-      break;
-    ++choices.back().first;
-  }
-  return explored;
+Explored<Log> Explore(const World& world, Fault fault, size_t most_orders) {
+  return ExploreOrders<Log>(
+      most_orders, [&](auto choose) { return Run(world, fault, choose).Play(); });
 }
 
 int WorldsWithSeveralLogs(Fault fault, int worlds) {
@@ -400,7 +377,7 @@ TEST(RunQueueWorldsTest, WhateverArrivesFirstThreadsActInOneOrder) {
   int in_part = 0;
   for (int i = 0; i < 100'000; ++i) {
     const World world = RandomWorld(&random, 6);
-    const Explored explored = Explore(world, Fault::kNone, 1000);
+    const Explored<Log> explored = Explore(world, Fault::kNone, 1000);
     ASSERT_EQ(explored.logs.size(), 1u) << "world " << i;
     in_part += explored.all ? 0 : 1;
   }
