@@ -1,6 +1,7 @@
 #include "emulator/session/rest_watch.h"
 
 #include <thread>
+#include <utility>
 
 #include "emulator/session/rank_waits.h"
 #include "schedule/policy.h"
@@ -31,16 +32,29 @@ std::optional<RestWatch::Runs> RestWatch::RunsOfWaiters(
 
 std::optional<RestWatch::Runs> RestWatch::Look(
     const std::vector<const RealRank*>& ranks, ThreadsIn where) {
-  const auto runs = RunsOfWaiters(ranks, where);
-  if (!runs.has_value())
-    return std::nullopt;
-  std::this_thread::sleep_for(schedule::Chrono(schedule::kBetweenLooks));
-  if (RunsOfWaiters(ranks, where) != runs)
-    return std::nullopt;
-  // The store answers requests, too, so its unread ones count.
-  if (events_->AnyReadable() || AnyUnread(*world_))
-    return std::nullopt;
-  return runs;
+  const auto between = schedule::Chrono(schedule::kBetweenLooks);
+  const auto longest = schedule::Chrono(schedule::kLongestLook);
+  auto runs = RunsOfWaiters(ranks, where);
+  // Threads that wait with a limit look at their objects now and then: of many threads,
+  // one has often run.
+  for (auto passed = between - between; runs.has_value() && passed < longest;
+       passed += between) {
+    std::this_thread::sleep_for(between);
+    const auto before = std::exchange(runs, RunsOfWaiters(ranks, where));
+    if (runs == before)
+      return AnythingUnread() ? std::nullopt : runs;
+  }
+  return std::nullopt;
+}
+
+bool RestWatch::HaveRested(const std::vector<const RealRank*>& ranks, ThreadsIn where,
+                           const Runs& since) {
+  return RunsOfWaiters(ranks, where) == since && !AnythingUnread();
+}
+
+// The store answers requests, too, so its unread ones count.
+bool RestWatch::AnythingUnread() const {
+  return events_->AnyReadable() || AnyUnread(*world_);
 }
 
 bool RestWatch::AllWaitForThreads() {

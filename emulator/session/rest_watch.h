@@ -30,6 +30,9 @@ class RestWatch {
   // not at rest. Equal values in two calls: none has run in between.
   using Runs = std::vector<uint64_t>;
   std::optional<Runs> Look(const std::vector<const RealRank*>& ranks, ThreadsIn where);
+  // Of ranks that were at rest: none of their threads has run since that call.
+  bool HaveRested(const std::vector<const RealRank*>& ranks, ThreadsIn where,
+                  const Runs& since);
   bool AreAtRest(const std::vector<const RealRank*>& ranks) {
     return Look(ranks, ThreadsIn::kAnyWait).has_value();
   }
@@ -39,6 +42,7 @@ class RestWatch {
  private:
   std::optional<Runs> RunsOfWaiters(const std::vector<const RealRank*>& ranks,
                                     ThreadsIn where);
+  bool AnythingUnread() const;
 
   const World* const world_;
   const EventPoll* const events_;

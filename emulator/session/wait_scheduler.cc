@@ -97,7 +97,7 @@ bool WaitScheduler::AreAtRest(const Decision& next,
   const auto rest = rest_->Look(ranks, ThreadsIn::kAnyWait);
   if (rest.has_value() &&
       (!next.AllRest() ||
-       (!LoopbackInFlight() && rest_->Look(ranks, ThreadsIn::kAnyWait) == rest)))
+       (!LoopbackInFlight() && rest_->HaveRested(ranks, ThreadsIn::kAnyWait, *rest))))
     return true;
   if (quiet_.Look(now, links) >= Milliseconds(schedule::kRest))
     return true;
