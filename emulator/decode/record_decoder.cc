@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/guest/channel.h"
 #include "base/status_macros.h"
 #include "emulator/decode/record_reading.h"
 
@@ -263,6 +264,7 @@ absl::Status RecordDecoder::DecodeHost(const Record& record) {
 absl::Status RecordDecoder::Loss(const Record& record) {
   ASSIGN_OR_RETURN(const auto* loss, RecordAs<protocol::Loss>(record));
   ASSIGN_OR_RETURN(const uint32_t name, Name(loss->name));
+  short_of_memory_ |= loss->loss == static_cast<uint32_t>(LossId::kNoMemoryLeft);
   sink_->OnLoss(rank_, program_->size(), loss->loss, program_->details().names[name],
                 loss->amount);
   return absl::OkStatus();
@@ -296,6 +298,7 @@ absl::Status RecordDecoder::Memory(const Record& record) {
         fmt::format("memory of owner {}", static_cast<uint32_t>(memory->owner)));
   if (memory->device >= kMaxDevices)
     return Malformed(fmt::format("device {}", memory->device));
+  short_of_memory_ &= memory->delta_bytes <= 0;
   Append(Op{.kind = OpKind::kMemory,
             .value = memory->delta_bytes,
             .a = memory->device,

@@ -153,6 +153,10 @@ class RecordDecoder {
   }
   WorkTotals Totals() const;
 
+  // A call has found too little memory, and none has taken any since: who gets less, or
+  // frees its cache and tries again, goes on.
+  bool is_short_of_memory() const { return short_of_memory_; }
+
  private:
   struct KernelRow {
     KernelTotal totals[4];  // by graph::Source
@@ -238,6 +242,7 @@ class RecordDecoder {
   std::vector<KernelRow> kernels_;    // by the program's name
   KernelTotal host_[kHostActivities];
   uint64_t queries_ = 0;
+  bool short_of_memory_ = false;
   // Host functions that have not returned, by number: op, and own cost.
   uint64_t host_functions_ = 0;
   std::map<uint64_t, std::pair<uint64_t, int64_t>> host_functions_open_;

@@ -83,7 +83,14 @@ std::string MeanwhileOrRefused(const World& world, const StoreServer& store) {
 
 std::string MadeUpFor(int32_t rank, const World& world, const GlooPeers& gloo,
                       int32_t world_size) {
-  uint64_t bytes = 0, no_memory = 0;
+  const auto& real = world.real();
+  if (std::any_of(real.begin(), real.end(), [rank](const auto& one) {
+        return one->rank() == rank && one->decoder().is_short_of_memory();
+      }))
+    return "; a call had found too little memory left on its GPU, which is what "
+           "PyTorch "
+           "reports as torch.OutOfMemoryError";
+  uint64_t bytes = 0;
   for (const auto& [loss, amount] : world.TotalLosses(rank)) {
     const auto is = [number = loss.first](LossId id) {
       return number == static_cast<uint32_t>(id);
@@ -91,14 +98,7 @@ std::string MadeUpFor(int32_t rank, const World& world, const GlooPeers& gloo,
     if (is(LossId::kComputedToHost) ||
         (is(LossId::kMirroredBytes) && loss.second.empty()))
       bytes += amount;
-    if (is(LossId::kNoMemoryLeft))
-      no_memory += amount;
   }
-  if (no_memory != 0)
-    return fmt::format(
-        "; {} of its calls had found too little memory left on its GPU, which is what "
-        "PyTorch reports as torch.OutOfMemoryError",
-        no_memory);
   // The kernels that compute a received value may run on the sender.
   std::string text =
       bytes == 0 ? ""

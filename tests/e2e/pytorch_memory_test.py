@@ -49,6 +49,17 @@ for step in range(20):
     kept.append(torch.empty(8 << 30, dtype=torch.uint8, device="cuda"))
 """
 
+# Finds too little, goes on with less, and fails for another reason.
+GOES_ON_WITH_LESS = """
+import torch
+gib = 1 << 30
+try:
+    torch.empty(200 * gib, dtype=torch.uint8, device="cuda")
+except torch.OutOfMemoryError:
+    torch.empty(20 * gib, dtype=torch.uint8, device="cuda")
+raise SystemExit(3)
+"""
+
 
 @pytorch.needs_pytorch
 class PytorchMemoryTest(unittest.TestCase):
@@ -88,10 +99,19 @@ class PytorchMemoryTest(unittest.TestCase):
             done = vrank.run("emulate", "--world-size", 1, "--real", 0, "--gpu", "h100", "--json",
                              "--", *pytorch.script(folder, TOO_LARGE), check=False)
         self.assertEqual(done.returncode, 1)
-        self.assertIn("had found too little memory left on its GPU", done.stderr)
+        self.assertIn("a call had found too little memory left on its GPU", done.stderr)
         report = json.loads(done.stdout)
         self.assertFalse(report["memory"]["fits"])
         self.assertLess(report["memory"]["peak_bytes"], report["memory"]["device_bytes"])
+
+    def test_a_job_that_goes_on_with_less_fits(self):
+        with vrank.scratch() as folder:
+            done = vrank.run("emulate", "--world-size", 1, "--real", 0, "--gpu", "h100", "--json",
+                             "--", *pytorch.script(folder, GOES_ON_WITH_LESS), check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("exited with 3", done.stderr)
+        self.assertNotIn("too little memory", done.stderr)
+        self.assertTrue(json.loads(done.stdout)["memory"]["fits"])
 
 
 if __name__ == "__main__":

@@ -343,10 +343,7 @@ std::optional<AllocatorGrowth> GrowthOf(
 }
 
 bool JobReport::RanOutOfMemory() const {
-  return !failure.empty() &&
-         std::any_of(losses.begin(), losses.end(), [](const LossRow& loss) {
-           return loss.name == NameOf(LossId::kNoMemoryLeft);
-         });
+  return !failure.empty() && is_short_of_memory;
 }
 
 const RankReport* JobReport::HighestPeak() const {
@@ -416,8 +413,10 @@ JobReport MakeReport(const Job& job, const Run& run) {
   report.collectives = world.results().Collectives();
   report.losses = MakeLosses(run, std::nullopt);
   report.copied_objects = run.session().gloo_bytes().copied_objects;
-  for (const auto& rank : run.session().world().real())
+  for (const auto& rank : world.real()) {
     report.copied_objects += rank->copied_objects();
+    report.is_short_of_memory |= rank->decoder().is_short_of_memory();
+  }
   report.unknown_sizes = ReadsOf(world, LossId::kUnknownSizes, report);
   report.unknown_conditions = ReadsOf(world, LossId::kUnknownDecisions, report);
   AddLostRanks(&report);

@@ -169,6 +169,8 @@ struct JobReport {
   // Objects (pickles) that real ranks gathered and that stand for those of virtual
   // ones.
   uint64_t copied_objects = 0;
+  // The last call of a real rank that wanted memory found too little.
+  bool is_short_of_memory = false;
   // By which the program decided: sizes of tensors, and integers and truth values by
   // which it may have.
   UnknownReads unknown_sizes, unknown_conditions;
@@ -181,7 +183,7 @@ struct JobReport {
   uint64_t assumed_arrivals = 0;
 
   const RankReport* HighestPeak() const;
-  // The job failed after a call had found too little memory: more than the peak is
+  // The job failed when a call had found too little memory: more than the peak is
   // needed.
   bool RanOutOfMemory() const;
   // Ranks whose own calls this run has not seen: a fault of one of them alone (a
