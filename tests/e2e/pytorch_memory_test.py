@@ -56,7 +56,7 @@ gib = 1 << 30
 try:
     torch.empty(200 * gib, dtype=torch.uint8, device="cuda")
 except torch.OutOfMemoryError:
-    torch.empty(20 * gib, dtype=torch.uint8, device="cuda")
+    torch.zeros(20 * gib, dtype=torch.uint8, device="cuda")
 raise SystemExit(3)
 """
 
