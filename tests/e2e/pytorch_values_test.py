@@ -133,6 +133,45 @@ for fused in (False, True):
         print("scale", step, scaler.get_scale())
 """
 
+# Known tensors beside what is not computed, in memory that other tensors had before.
+NEIGHBOURS = """
+import torch
+unknown = lambda *shape: torch.randn(*shape[:-1], 64, device="cuda") @ torch.randn(
+    64, shape[-1], device="cuda")
+known = wrong = 0
+def expect(tensor, total):
+    global known, wrong
+    known += 1
+    wrong += tensor.sum().item() != total
+reductions = {"sum": lambda x: x.sum(0), "mean": lambda x: x.mean(0), "amax": lambda x: x.amax(0),
+              "var": lambda x: x.var(0), "norm": lambda x: x.norm(dim=0),
+              "logsumexp": lambda x: x.logsumexp(0), "half": lambda x: x.half().sum(0),
+              "max": lambda x: x.max(0)[1], "argmin": lambda x: x.argmin(0)}
+for rows in 16, 110, 1000:
+    for name, reduce in reductions.items():
+        x = unknown(rows, 128)
+        blocks = [torch.empty(128, device="cuda") for _ in range(16)]  # 512 bytes each
+        kept = [block.view(torch.int64)[:64].fill_(1) for block in blocks[::2]]
+        del blocks
+        results = [reduce(x) for _ in range(8)]
+        for tensor in kept:
+            expect(tensor, 64)
+for fused in False, True:
+    gradients = [unknown(16, 128) for _ in range(8)]
+    parameters = [torch.nn.Parameter(torch.zeros_like(x)) for x in gradients]
+    optimizer = torch.optim.AdamW(parameters, fused=fused)
+    for used in 8, 4, 2:
+        for i, (parameter, x) in enumerate(zip(parameters, gradients)):
+            parameter.grad = x.clone() if i < used else None
+        lengths = [torch.arange(1, 1025, device="cpu").cuda() for _ in range(4)]  # 8 KiB, too
+        torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+        torch.nn.utils.clip_grad_norm_(parameters, 1.0, norm_type=float("inf"))
+        optimizer.step()
+        for tensor in lengths:
+            expect(tensor, 524800)
+print("known", known, "wrong", wrong)
+"""
+
 
 @pytorch.needs_pytorch
 class PytorchValuesTest(unittest.TestCase):
@@ -151,6 +190,11 @@ class PytorchValuesTest(unittest.TestCase):
             done = pytorch.emulate(*pytorch.script(folder, METRICS), world_size=4)
         self.assertIn("finite True loss 0.0 count 256.0", done.stderr)
         self.assertIn("halves True True", done.stderr)
+
+    def test_known_numbers_in_memory_beside_unknown_ones(self):
+        with vrank.scratch() as folder:
+            done = pytorch.emulate(*pytorch.script(folder, NEIGHBOURS), world_size=1)
+        self.assertIn(f"known {3 * 9 * 8 + 2 * 3 * 4} wrong 0", done.stderr)
 
     def test_a_file_says_others(self):
         with vrank.scratch() as folder:

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "virtual_gpu/core/address_words.h"
 #include "virtual_gpu/core/kernel_code.h"
 #include "virtual_gpu/core/named_effect.h"
 #include "virtual_gpu/core/stored_addresses.h"
@@ -16,30 +17,6 @@ namespace {
 constexpr uint64_t kMaxRowsMarked = 64;
 
 enum class Through { kAllPointers, kPointersToWrite };
-
-// The words of a list of tensors that the launch uses. False where it is none.
-template <typename Visit>
-bool ForListedAddresses(const KernelLaunch& launch, const unsigned char* list,
-                        uint32_t bytes, Visit visit) {
-  const NamedEffect* const named = launch.kernel->effect.get();
-  const TensorList* const of = named != nullptr ? named->List() : nullptr;
-  const auto layout = of != nullptr ? LayoutOf(*of, bytes) : std::nullopt;
-  const auto used = layout ? TensorsInUse(*layout, list, launch.grid[0]) : std::nullopt;
-  if (!used)
-    return false;
-  const auto row = [&](uint64_t offset) {
-    for (uint64_t i = 0; i < *used; ++i) {
-      uint64_t address;
-      std::memcpy(&address, list + offset + i * sizeof address, sizeof address);
-      visit(address);
-    }
-  };
-  for (uint64_t depth = 0; depth < of->depth; ++depth)
-    row(layout->counts / of->depth * depth);
-  if (of->kind == TensorList::Kind::kStepCounts)
-    row(layout->extra);
-  return true;
-}
 
 // The addresses that the kernel gets. A structure passed by value may hold some; where
 // its size is known they are found (with words that are none), else they may be any.
@@ -62,14 +39,8 @@ bool ForAddresses(const KernelLaunch& launch, Through through, Visit visit) {
       blind = true;
       continue;
     }
-    if (i == 0 && is_struct && ForListedAddresses(launch, at, bytes, visit))
-      continue;
-    for (uint32_t word = 0; word + sizeof(uint64_t) <= bytes;
-         word += sizeof(uint64_t)) {
-      uint64_t address;
-      std::memcpy(&address, at + word, sizeof address);
-      visit(address);
-    }
+    ForAddressWords(launch, i, at, bytes,
+                    [&](uint32_t, uint64_t word) { visit(word); });
   }
   return blind;
 }

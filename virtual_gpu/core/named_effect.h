@@ -10,11 +10,11 @@
 #define VRANK_VIRTUAL_GPU_CORE_NAMED_EFFECT_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string_view>
 
-#include "base/guest/tensor_list.h"
 #include "virtual_gpu/core/gpu_types.h"
 
 namespace vrank::gpu {
@@ -46,8 +46,15 @@ class NamedEffect {
                                  unsigned char* /*arguments*/,
                                  uint32_t /*bytes*/) const {}
 
-  // The list of tensors that the first parameter is; nullptr: it is none.
-  virtual const TensorList* List() const { return nullptr; }
+  // Calls `visit` with the place of each 8-byte word of a structure among the
+  // parameters that the launch uses as an address. False: any of its words may be one.
+  // Of a list of tensors, words beyond those hold what was on the caller's stack, old
+  // addresses among it.
+  virtual bool ForListedWords(const KernelLaunch&, uint32_t /*parameter*/,
+                              const unsigned char* /*structure*/, uint32_t /*bytes*/,
+                              const std::function<void(uint32_t)>& /*visit*/) const {
+    return false;
+  }
 };
 
 // nullptr: no rule matches the name.

@@ -85,11 +85,13 @@ bool ReduceEffect::Write(const KernelLaunch& launch, Contents& contents) const {
   if (kernel_.choice != ReduceKernel::Choice::kNone &&
       MakeUpChoice(launch, *reduction, contents))
     return true;
-  // Two results may be of different sizes, which scales the strides of the second.
-  const uint64_t each = value_bytes != 0 ? value_bytes : kMaxElementBytes;
+  const uint64_t each = value_bytes != 0 ? value_bytes : reduction->MostResultBytes();
   mark(reduction->to[0], reduction->OutputSpan() + each);
+  // A second result is as large as the first or a place (8 bytes), which scales its
+  // strides.
   if (reduction->outputs_each > 1)
-    mark(reduction->to[1], (reduction->OutputSpan() + 1) * kMaxElementBytes);
+    mark(reduction->to[1], (reduction->OutputSpan() / each + 1) *
+                               std::max<uint64_t>(each, sizeof(int64_t)));
   return true;
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <type_traits>
 
+#include "virtual_gpu/core/element_kernel.h"
 #include "virtual_gpu/core/element_type.h"
 
 namespace vrank::gpu {
@@ -183,6 +184,16 @@ uint64_t ReduceLaunch::OutputSpan() const {
   return span;
 }
 
+uint64_t ReduceLaunch::MostResultBytes() const {
+  uint64_t most = accumulated_bytes != 0
+                      ? std::min<uint64_t>(accumulated_bytes, kMaxElementBytes)
+                      : kMaxElementBytes;
+  for (const ReduceDimension& dimension : kept)
+    if (dimension.size > 1 && dimension.out_stride != 0)
+      most = std::min<uint64_t>(most, dimension.out_stride);
+  return most;
+}
+
 std::optional<ReduceLaunch> ReadReduction(const unsigned char* structure,
                                           uint64_t bytes, const uint32_t (&grid)[3],
                                           const uint32_t (&block)[3]) {
@@ -206,7 +217,8 @@ std::optional<ReduceLaunch> ReadReduction(const unsigned char* structure,
         .scratch = {At<uint64_t>(tail, kScratch), At<uint64_t>(tail, kScratch + 8)},
         .outputs = At<uint32_t>(config, kOutputs),
         .inputs_each = At<uint32_t>(config, kInputs),
-        .outputs_each = At<uint32_t>(tail, kDestinationCount)};
+        .outputs_each = At<uint32_t>(tail, kDestinationCount),
+        .accumulated_bytes = At<uint32_t>(config, kElementBytes)};
     launch.whole = At<uint64_t>(tail, kSharedBuffer) == 0 && tail[kAccumulate] == 0 &&
                    tail[kFinal] != 0;
     if (At<uint32_t>(config, kGlobalReduce) != 0) {

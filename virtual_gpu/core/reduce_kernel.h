@@ -64,13 +64,17 @@ struct ReduceLaunch {
   uint64_t semaphore_bytes = 0;       // of scratch[1]
   uint64_t outputs = 0, inputs_each = 0;
   uint32_t outputs_each = 0;  // results of one reduction: 1 or 2
-  bool whole = false;         // not a part that is added to another one's
+  // Of what a thread accumulates in; a result is not larger.
+  uint32_t accumulated_bytes = 0;
+  bool whole = false;  // not a part that is added to another one's
   std::vector<ReduceDimension> reduced = {};  // out_stride is 0
   std::vector<ReduceDimension> kept = {};
 
   // Bytes from the first to the last element's begin.
   uint64_t InputSpan() const;
   uint64_t OutputSpan() const;
+  // What one result of the first output has at most: results do not overlap.
+  uint64_t MostResultBytes() const;
 };
 
 // Reads ReduceOp. Nothing where the structure is not what this launch shape goes with.

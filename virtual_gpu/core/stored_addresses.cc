@@ -1,9 +1,9 @@
 #include "virtual_gpu/core/stored_addresses.h"
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 
+#include "virtual_gpu/core/address_words.h"
 #include "virtual_gpu/core/kernel_code.h"
 
 namespace vrank::gpu {
@@ -26,13 +26,12 @@ bool ForWords(const KernelLaunch& launch, Visit visit) {
     if (at == nullptr)
       return false;
     constexpr uint32_t kBytes = sizeof(uint64_t);
-    const uint32_t end = parameter.offset + parameter.size;
-    for (uint32_t offset = (parameter.offset + kBytes - 1) / kBytes * kBytes;
-         offset + kBytes <= end; offset += kBytes) {
-      uint64_t word;
-      std::memcpy(&word, at + (offset - parameter.offset), sizeof word);
-      visit(offset, word);
-    }
+    const uint32_t first =
+        (parameter.offset + kBytes - 1) / kBytes * kBytes - parameter.offset;
+    ForAddressWords(
+        launch, i, at, parameter.size,
+        [&](uint32_t place, uint64_t word) { visit(parameter.offset + place, word); },
+        first);
   }
   return true;
 }

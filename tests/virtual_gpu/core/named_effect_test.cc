@@ -3,9 +3,13 @@
 #include "virtual_gpu/core/named_effect.h"
 
 #include <array>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
+
+#include "base/guest/tensor_list.h"
 
 namespace vrank::gpu {
 namespace {
@@ -57,13 +61,43 @@ TEST(NamedEffectTest, OtherKernelsHaveNone) {
     EXPECT_EQ(NewNamedEffect(name), nullptr) << name;
 }
 
-TEST(NamedEffectTest, KernelsOfTensorListsStateTheList) {
-  const auto effect = NewNamedEffect(kList);
-  ASSERT_NE(effect, nullptr);
-  ASSERT_NE(effect->List(), nullptr);
-  EXPECT_EQ(effect->List()->kind, TensorList::Kind::kPlain);
-  EXPECT_EQ(effect->List()->depth, 3u);
-  EXPECT_EQ(NewNamedEffect(kNames[0])->List(), nullptr);
+// Of a launch of so many blocks, in parameter `number`; nullopt: any word may be one.
+std::optional<std::vector<uint32_t>> ListedWords(std::string_view kernel,
+                                                 uint32_t number, uint32_t blocks,
+                                                 const std::vector<unsigned char>& at) {
+  KernelLaunch launch;
+  launch.grid[0] = blocks;
+  std::vector<uint32_t> words;
+  const bool listed = NewNamedEffect(kernel)->ForListedWords(
+      launch, number, at.data(), static_cast<uint32_t>(at.size()),
+      [&](uint32_t word) { words.push_back(word); });
+  return listed ? std::optional(words) : std::nullopt;
+}
+
+TEST(NamedEffectTest, KernelsOfTensorListsUseTheEntriesOfTheirTensors) {
+  const TensorList list{TensorList::Kind::kPlain, 3, 0};
+  const TensorListLayout layout = LayOut(list, kShortTensorLists);
+  std::vector<unsigned char> bytes(layout.size);
+  bytes[layout.tensors + 1] = 1;  // of the second block
+  const auto row = static_cast<uint32_t>(layout.counts / list.depth);
+  EXPECT_EQ(ListedWords(kList, 0, 2, bytes),
+            (std::vector<uint32_t>{0, 8, row, row + 8, 2 * row, 2 * row + 8}));
+  EXPECT_FALSE(ListedWords(kList, 1, 2, bytes).has_value());
+  bytes.pop_back();
+  EXPECT_FALSE(ListedWords(kList, 0, 2, bytes).has_value());
+  EXPECT_FALSE(ListedWords(kNames[0], 0, 2, bytes).has_value());
+}
+
+TEST(NamedEffectTest, TheLastStepOfANormUsesOneEntryPerBlock) {
+  const std::vector<unsigned char> table(400 * 8);
+  for (const std::string_view name :
+       {"_ZN2at6native14lpnorm_cleanupIfLNS0_8NormTypeE1EfLb1EfEEvPKT3_NS0_"
+        "19TensorListAddressesEPKli",
+        "_ZN2at6native13lpmax_cleanupIfEEvPKT_NS0_19TensorListAddressesEi"}) {
+    EXPECT_EQ(ListedWords(name, 1, 3, table), (std::vector<uint32_t>{0, 8, 16}));
+    EXPECT_FALSE(ListedWords(name, 0, 3, table).has_value());
+    EXPECT_FALSE(ListedWords(name, 1, 401, table).has_value());
+  }
 }
 
 }  // namespace

@@ -66,6 +66,7 @@ Reduction<T> Rows(const void* from, const void* to, unsigned rows, unsigned colu
   Reduction<T> reduction;
   reduction.src = from;
   reduction.dst[0] = to;
+  reduction.config.element_size_bytes = sizeof(T);
   reduction.config.num_inputs = static_cast<int>(columns);
   reduction.config.num_outputs = static_cast<int>(rows);
   reduction.input.dims = 1;
@@ -240,9 +241,18 @@ TEST_F(ReduceValuesTest, WhatIsNotComputedIsCountedAndTheInputsKept) {
             Error::kSuccess);
   EXPECT_THAT(Get<float>(0, 3), ::testing::ElementsAre(1, 2, 3));
   EXPECT_EQ(Lost(), 0u);
-  // 16 bytes per element, whose size is not known.
-  EXPECT_THAT(Get<float>(512, 8), ::testing::ElementsAre(0, 0, 0, 0, 5, 5, 5, 5));
-  EXPECT_EQ(Lost(), 16u);
+  EXPECT_THAT(Get<float>(512, 3), ::testing::ElementsAre(0, 5, 5));
+  EXPECT_EQ(Lost(), 4u);
+}
+
+TEST_F(ReduceValuesTest, WhatIsNotComputedIsAsLargeAsItsStride) {
+  Put<float>(0, {1, 2, 3, 4, 5, 6});
+  Put<float>(512, std::vector<float>(8, 5.0f));
+  Reduction<float> reduction = Rows<float>(device_, device_ + 512, 2, 3);
+  reduction.config.element_size_bytes = 24;  // a state of several numbers
+  ASSERT_EQ(Launch(kSumFloat, reduction), Error::kSuccess);
+  EXPECT_THAT(Get<float>(512, 4), ::testing::ElementsAre(0, 0, 5, 5));
+  EXPECT_EQ(Lost(), 8u);
 }
 
 TEST_F(ReduceValuesTest, PartsOfALargeTensorAndManyElementsAreLeftToAGpu) {
