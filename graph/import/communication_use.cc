@@ -275,6 +275,8 @@ class Finder {
       ++(*losses_)[ImportLoss::kUnknownCollective];
       return absl::OkStatus();
     }
+    if (row->IsBatch())
+      return AddBatch(work, *row, &operation);
     if (row->IsTransfer()) {
       const bool more = row->source < 0 && row->destination < 0 && around != nullptr &&
                         around->IsTransfer();
@@ -300,6 +302,32 @@ class Finder {
     use.out_elements = row->out_elements;
     RETURN_IF_ERROR(FindMembers(*row, &use));
     found_.collectives.push_back(std::move(use));
+    return absl::OkStatus();
+  }
+
+  // As one send, one receive, or one of each. Of more, the sums are no part's size, and
+  // no peer has such a one.
+  absl::Status AddBatch(uint32_t work, const CommunicationRow& row,
+                        std::string* operation) {
+    TransferUse use;
+    use.work = work;
+    use.group = row.group;
+    use.step = StepOf(work);
+    use.is_batch = true;
+    ASSIGN_OR_RETURN(const int64_t peer, PeerOf(row));
+    const bool known = peer >= 0 && peer < world_size_ && peer != rank_;
+    for (const bool is_send : {true, false})
+      if (const int64_t elements = is_send ? row.in_elements : row.out_elements;
+          elements > 0)
+        use.parts.push_back({is_send, known ? static_cast<int32_t>(peer) : kUnknownPeer,
+                             static_cast<uint64_t>(elements), TypeOf(row.type)});
+    *operation = use.parts.size() != 1       ? "send_receive"
+                 : use.parts.front().is_send ? "send"
+                                             : "receive";
+    if (use.parts.empty())
+      ++(*losses_)[ImportLoss::kPointToPoint];
+    else
+      found_.transfers.push_back(std::move(use));
     return absl::OkStatus();
   }
 

@@ -37,10 +37,13 @@ struct CollectiveUse {
   std::string step;       // the profiler's step that launches it; empty: none
 };
 
+// The recording does not say (transfer_peers.h).
+inline constexpr int32_t kUnknownPeer = -1;
+
 // A send or a receive of a kernel.
 struct TransferPart {
   bool is_send = false;
-  int32_t peer = 0;       // in the world, another rank
+  int32_t peer = 0;       // in the world, another rank, or kUnknownPeer
   uint64_t elements = 0;  // 0: not recorded
   ElementType type = ElementType::kInt8;
 };

@@ -20,6 +20,7 @@
 #include "graph/import/kineto_reader.h"
 #include "graph/import/program_writer.h"
 #include "graph/import/transfer_match.h"
+#include "graph/import/transfer_peers.h"
 
 namespace vrank::graph {
 namespace {
@@ -163,6 +164,7 @@ class Importer {
       ranks.push_back(std::move(one));
     }
     InferMembers(out_.graph.world_size, &ranks, &losses_);
+    InferPeers(&ranks, &losses_);
     MatchCollectives(ranks, &losses_, &match_);
     MatchTransfers(ranks, &losses_, &match_);
     RETURN_IF_ERROR(CheckOneRun(match_));

@@ -108,6 +108,9 @@ struct CommunicationRow {
 
   bool IsWait() const { return operation == "wait"; }
   bool IsSend() const { return operation.rfind("send", 0) == 0; }
+  // A batch of sends and receives of PyTorch 2.15 (ProcessGroupNCCL::batch_op_issue of
+  // c10d/nccl2), of which only sums of sizes are recorded.
+  bool IsBatch() const { return operation == "batch_op_issue"; }
   bool IsTransfer() const { return IsSend() || operation.rfind("recv", 0) == 0; }
 };
 

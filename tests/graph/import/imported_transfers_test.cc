@@ -30,6 +30,7 @@ enum class Form {
   kPeer,       // the peer's, at the kernel
   kPlace,      // "Rank", its place in the group, at the call around the launch
   kGroupOf2,   // nothing but a group of two
+  kBatch,      // "batch_op_issue": nothing but sizes (PyTorch 2.15)
   kAnnotation  // "nccl:send 0->1"
 };
 
@@ -60,6 +61,13 @@ void Transfer(Form form, int rank, int peer, bool sends, int64_t launch_us,
       break;
     case Form::kGroupOf2:
       at_kernel += R"(, "Group size": 2, "Process Group Ranks": "[0, 1]")";
+      break;
+    case Form::kBatch:
+      at_kernel = fmt::format(
+          R"("Collective name": "batch_op_issue", "In msg nelems": {}, )"
+          R"("Out msg nelems": {}, "dtype": "BFloat16", "Process Group Name": "0", )"
+          R"("Group size": 3, "Process Group Ranks": "[]")",
+          sends ? elements : 0, sends ? 0 : elements);
       break;
     case Form::kAnnotation:
       profile->Range(fmt::format("nccl:{} {}{}{}", sends ? "send" : "recv", rank,
@@ -126,12 +134,16 @@ std::vector<HandProfile> Pipeline(Form form) {
 }
 
 TEST(ImportedTransfersTest, ASlowSenderDelaysItsReceiver) {
-  for (const Form form :
-       {Form::kBoth, Form::kPeer, Form::kPlace, Form::kGroupOf2, Form::kAnnotation}) {
+  for (const Form form : {Form::kBoth, Form::kPeer, Form::kPlace, Form::kGroupOf2,
+                          Form::kBatch, Form::kAnnotation}) {
     SCOPED_TRACE(static_cast<int>(form));
     auto run = ImportAll(Pipeline(form));
     ASSERT_TRUE(run.ok()) << run.status();
-    EXPECT_THAT(Losses(*run), IsEmpty());
+    if (form == Form::kBatch)
+      EXPECT_EQ(Losses(*run),
+                (std::map<std::string, uint64_t>{{"transfers_of_inferred_peers", 2}}));
+    else
+      EXPECT_THAT(Losses(*run), IsEmpty());
     const std::vector<int64_t> before = Iterations(run->graph);
     ASSERT_EQ(before.size(), 2u);
     EXPECT_NEAR(static_cast<double>(before[0]), 10.3e6, 2e3);
