@@ -15,8 +15,9 @@ namespace {
 constexpr size_t kCausesShown = 10;
 constexpr size_t kWorkShown = 8, kHostWorkShown = 4;
 // Changes that are a smaller share of the iteration are left out: of the GPU's work and
-// communication, and of the host's.
-constexpr double kLeastWork = 0.002, kLeastHostWork = 0.01;
+// communication, and of the host's. Of the former, those are shown all the same that
+// are as large a share of what the iteration changed by.
+constexpr double kLeastWork = 0.002, kLeastHostWork = 0.01, kLeastOfChange = 0.1;
 
 std::string Amount(Unit unit, int64_t value) {
   return unit == Unit::kTime ? FormatTime(value)
@@ -76,16 +77,21 @@ std::string WorkTitle(const Comparison& comparison) {
 
 // Work and communication first, then the host, which may run ahead of both.
 std::vector<WorkChange> ShownWork(const Comparison& comparison) {
-  const double iteration = static_cast<double>(comparison.findings.front().base.value);
+  const Finding& time = comparison.findings.front();
+  const auto iteration = static_cast<double>(time.base.value);
   const auto iterations = static_cast<double>(
       comparison.work.per_iteration ? 1 : comparison.base.totals.iterations);
+  const double least_host = kLeastHostWork * iteration;
+  double least = kLeastWork * iteration;
+  if (time.change() != 0)
+    least =
+        std::min(least, kLeastOfChange * std::abs(static_cast<double>(time.change())));
   std::vector<WorkChange> shown, host;
   for (const WorkChange& change : comparison.work.rows) {
     const bool is_host = change.kind == "host";
     std::vector<WorkChange>& rows = is_host ? host : shown;
     if (rows.size() < (is_host ? kHostWorkShown : kWorkShown) &&
-        std::abs(change.time_ns) >=
-            (is_host ? kLeastHostWork : kLeastWork) * iteration * iterations)
+        std::abs(change.time_ns) >= (is_host ? least_host : least) * iterations)
       rows.push_back(change);
   }
   shown.insert(shown.end(), host.begin(), host.end());

@@ -313,6 +313,25 @@ TEST(ComparisonTest, TheProgramsOwnTimeIsThatOfItsIterations) {
   EXPECT_TRUE(Compared(recorded(70'000, 0.5), recorded(90'000, 0.5)).work.rows.empty());
 }
 
+TEST(ComparisonTest, ShowsTheWorkThatASmallChangeIsMadeOf) {
+  const auto text = [](int64_t change_ns) {
+    Comparison comparison =
+        Compared(Replay(1'000'000, 1, 1, 1), Replay(1'000'000 + change_ns, 1, 1, 1));
+    comparison.work.per_iteration = true;
+    comparison.work.rows = {{"kernel", "large", 1, 2'000},
+                            {"kernel", "sin", 1, 40},
+                            {"kernel", "noise", 1, 3},
+                            {"host", "launching kernels", 1, 50}};
+    return ComparisonText(comparison, {});
+  };
+  // A fifth of a percent of the iteration, or a tenth of the change.
+  EXPECT_THAT(text(0), AllOf(HasSubstr("large"), Not(HasSubstr("sin"))));
+  EXPECT_THAT(text(2'040), AllOf(HasSubstr("large"), Not(HasSubstr("sin"))));
+  EXPECT_THAT(text(45), AllOf(HasSubstr("sin"), Not(HasSubstr("noise")),
+                              Not(HasSubstr("launching kernels"))));
+  EXPECT_THAT(text(-45), HasSubstr("sin"));
+}
+
 TEST(ComparisonTest, AFailedJobIsNoResult) {
   Json failed = Emulation(1000, 800);
   failed["failure"] = "rank 3 was killed";
