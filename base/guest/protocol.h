@@ -45,7 +45,7 @@ static_assert(sizeof(GraphLaunch) == 32 && sizeof(Graph) == 24);
 static_assert(sizeof(Transfer) == 16 && sizeof(AnswerSlot) == 64);
 static_assert(sizeof(PublishedToken) == 16);
 static_assert(sizeof(HostGaps) == 48 && sizeof(HostGap) == 16);
-static_assert(sizeof(AllocatorPeak) == 40);
+static_assert(sizeof(AllocatorPeak) == 40 && sizeof(AllocatorBlock) == 24);
 static_assert(sizeof(ActivityEntry) == 32);
 
 }  // namespace vrank::protocol

@@ -64,7 +64,8 @@ enum class RecordKind : uint16_t {
   // What the program computes between its calls.
   kHostGaps,  // HostGaps + HostGap[count]: carries no host time, becomes no op
   // What PyTorch's allocator holds.
-  kAllocatorPeak,  // AllocatorPeak: carries no host time, becomes no op
+  kAllocatorPeak,    // AllocatorPeak: carries no host time, becomes no op
+  kAllocatorBlocks,  // AllocatorBlocks + AllocatorBlock[count]: likewise
   kCount
 };
 
@@ -411,6 +412,26 @@ struct AllocatorPeak {
   uint32_t unused = 0;
   uint64_t allocated_bytes;  // torch.cuda.max_memory_allocated()
   uint64_t reserved_bytes;   // torch.cuda.max_memory_reserved()
+};
+
+// What PyTorch's caching allocator has given to tensors and taken back since the launch
+// before, in order.
+struct AllocatorBlocks {
+  Record record;
+  uint32_t count;  // of blocks that follow
+  // Some more were left out before these: there were too many between two launches.
+  uint32_t incomplete;
+};
+enum class BlockChange : uint32_t {
+  kTaken = 0,
+  kTakenInBackward = 1,  // by a thread of PyTorch's autograd engine
+  kGivenBack = 2,
+};
+struct AllocatorBlock {
+  uint64_t address;
+  uint64_t bytes;
+  BlockChange change;
+  uint32_t device;  // of the process
 };
 
 enum class ActivityWish : uint32_t {

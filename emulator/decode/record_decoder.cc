@@ -90,6 +90,7 @@ absl::Status RecordDecoder::DecodeKind(const Record& record) {
     case RecordKind::kHostQuery:
     case RecordKind::kHostGaps:
     case RecordKind::kAllocatorPeak:
+    case RecordKind::kAllocatorBlocks:
       return DecodeHost(record);
     case RecordKind::kKernel:
     case RecordKind::kGemm:
@@ -241,6 +242,8 @@ absl::Status RecordDecoder::DecodeHost(const Record& record) {
       sink_->OnAllocatorPeak(rank_, program_->size(), *peak);
       return absl::OkStatus();
     }
+    case RecordKind::kAllocatorBlocks:
+      return AllocatorBlocks(record);
     case RecordKind::kMemory:
       return Memory(record);
     case RecordKind::kAskMemory:
@@ -279,6 +282,22 @@ absl::Status RecordDecoder::HostGaps(const Record& record) {
   sink_->OnHostGaps(
       rank_, *batch,
       {reinterpret_cast<const protocol::HostGap*>(batch + 1), batch->count});
+  return absl::OkStatus();
+}
+
+absl::Status RecordDecoder::AllocatorBlocks(const Record& record) {
+  ASSIGN_OR_RETURN(const auto* head, RecordAs<protocol::AllocatorBlocks>(record));
+  ASSIGN_OR_RETURN(
+      head, RecordAs<protocol::AllocatorBlocks>(
+                record, uint64_t{head->count} * sizeof(protocol::AllocatorBlock)));
+  ++host_records_;
+  const std::span blocks(reinterpret_cast<const protocol::AllocatorBlock*>(head + 1),
+                         head->count);
+  for (const protocol::AllocatorBlock& block : blocks)
+    if (!AtMost(block.change, protocol::BlockChange::kGivenBack))
+      return Malformed(
+          fmt::format("change {} of a block", static_cast<uint32_t>(block.change)));
+  sink_->OnAllocatorBlocks(rank_, program_->size(), blocks, head->incomplete == 0);
   return absl::OkStatus();
 }
 

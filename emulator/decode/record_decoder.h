@@ -88,6 +88,11 @@ class DecoderSink {
   // The most that PyTorch's allocator has held before the op number `op`.
   virtual void OnAllocatorPeak(int32_t, uint64_t /*op*/,
                                const protocol::AllocatorPeak&) {}
+  // What it has given to tensors and taken back before the op number `op`. `complete`:
+  // since the call before, or the rank's start.
+  virtual void OnAllocatorBlocks(int32_t, uint64_t /*op*/,
+                                 std::span<const protocol::AllocatorBlock>,
+                                 bool /*complete*/) {}
   // A profiler in the guest wants something from this record on; it is not counted yet.
   virtual void OnActivity(int32_t, protocol::ActivityWish, uint32_t) {}
   // A host function has returned; its op took that long.
@@ -196,6 +201,7 @@ class RecordDecoder {
   absl::Status Estimate(const protocol::Record& record);
   absl::Status Activity(const protocol::Record& record);
   absl::Status HostGaps(const protocol::Record& record);
+  absl::Status AllocatorBlocks(const protocol::Record& record);
   absl::Status GraphLaunch(const protocol::Record& record);
   // Appends the body once more, for a launch on `lane`.
   absl::Status Repeat(const GraphBody& body, uint32_t lane);

@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,6 +27,7 @@
 #include "emulator/world/allocator_log.h"
 #include "emulator/world/host_cpu.h"
 #include "emulator/world/iteration_log.h"
+#include "emulator/world/peak_blocks.h"
 #include "emulator/world/thread_cpu_log.h"
 #include "emulator/world/timeline_fan_out.h"
 #include "graph/program/program.h"
@@ -105,6 +107,11 @@ class RealRank {
     allocator_log_.Add(op, peak.device, {peak.allocated_bytes, peak.reserved_bytes});
   }
   const AllocatorLog& allocator_log() const { return allocator_log_; }
+  void AddAllocatorBlocks(std::span<const protocol::AllocatorBlock> blocks,
+                          bool complete) {
+    peak_blocks_.Add(*program_, blocks, complete);
+  }
+  const PeakBlocks& peak_blocks() const { return peak_blocks_; }
 
   // For a profiler in the rank. nullptr: it has not asked.
   ActivityPublisher* publisher() { return publisher_.get(); }
@@ -151,6 +158,7 @@ class RealRank {
   HostCpu gap_time_;
   int64_t gaps_ns_ = 0;
   AllocatorLog allocator_log_;
+  PeakBlocks peak_blocks_;
   TimelineFanOut timeline_;
   std::deque<OpenQuestion> questions_;          // ascending op
   std::deque<Fetch> fetches_;                   // their clock is known

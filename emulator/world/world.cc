@@ -489,6 +489,12 @@ void World::OnAllocatorPeak(int32_t rank, uint64_t op,
   Find(rank)->AddAllocatorPeak(op, peak);
 }
 
+void World::OnAllocatorBlocks(int32_t rank, uint64_t,
+                              std::span<const protocol::AllocatorBlock> blocks,
+                              bool complete) {
+  Find(rank)->AddAllocatorBlocks(blocks, complete);
+}
+
 void World::OnActivity(int32_t rank, protocol::ActivityWish wish, uint32_t slot) {
   RealRank* const asker = Find(rank);
   ActivityPublisher* publisher = asker->publisher();

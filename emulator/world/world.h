@@ -257,6 +257,9 @@ class World : private graph::EngineObserver, private DecoderSink {
                   std::span<const protocol::HostGap> gaps) override;
   void OnAllocatorPeak(int32_t rank, uint64_t op,
                        const protocol::AllocatorPeak& peak) override;
+  void OnAllocatorBlocks(int32_t rank, uint64_t op,
+                         std::span<const protocol::AllocatorBlock> blocks,
+                         bool complete) override;
   void OnActivity(int32_t rank, protocol::ActivityWish wish, uint32_t slot) override;
 
   graph::RankOptions OptionsOf(int32_t rank) const;

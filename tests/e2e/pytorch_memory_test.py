@@ -61,6 +61,27 @@ raise SystemExit(3)
 """
 
 
+# What it has allocated before its iterations, after one, and what autograd keeps of a
+# forward pass, by PyTorch's own count.
+WITH_STATE = """
+import torch
+model = torch.nn.Sequential(*[torch.nn.Linear(1024, 1024) for _ in range(4)]).cuda()
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.1, foreach=False)
+counts = [torch.cuda.memory_allocated()]
+for step in range(4):
+    with torch.cuda.nvtx.range("iteration"):
+        loss = model(torch.randn(4096, 1024, device="cuda")).square().mean()
+        counts.append(torch.cuda.memory_allocated())
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        del loss
+        torch.cuda.synchronize()
+        counts.append(torch.cuda.memory_allocated())
+print("counts", counts[0], counts[-1], counts[-2] - counts[-3], flush=True)
+"""
+
+
 @pytorch.needs_pytorch
 class PytorchMemoryTest(unittest.TestCase):
 
@@ -102,7 +123,42 @@ class PytorchMemoryTest(unittest.TestCase):
         self.assertIn("a call had found too little memory left on its GPU", done.stderr)
         report = json.loads(done.stdout)
         self.assertFalse(report["memory"]["fits"])
+        allocator = report["ranks"][0]["allocator"]
+        self.assertEqual(allocator["peak_contents"]["bytes"],
+                         allocator["peak_allocated_bytes"])
         self.assertLess(report["memory"]["peak_bytes"], report["memory"]["device_bytes"])
+
+    def test_what_fills_the_peak(self):
+        with vrank.scratch() as folder:
+            command = ["--world-size", 1, "--real", 0, "--gpu", "h100"]
+            program = pytorch.script(folder, WITH_STATE)
+            done = vrank.run("emulate", *command, "--json", "--", *program)
+            text = vrank.run("emulate", *command, "--", *program).stdout
+        before, after, activations = map(
+            int, re.search(r"counts (\d+) (\d+) (\d+)", done.stderr).groups())
+        allocator = json.loads(done.stdout)["ranks"][0]["allocator"]
+        contents = allocator["peak_contents"]
+        self.assertEqual(contents["bytes"], allocator["peak_allocated_bytes"])
+        self.assertEqual(contents["iteration"], 4)
+        rows = {(row["taken"], row["earlier_iteration"]): row for row in contents["rows"]}
+        self.assertEqual(sum(row["bytes"] for row in rows.values()), contents["bytes"])
+        self.assertEqual(sum(row["blocks"] for row in rows.values()), contents["blocks"])
+        self.assertEqual(rows["before", False]["bytes"], before)
+        self.assertEqual(rows["before", False]["blocks"], 8)  # of four layers
+        self.assertEqual(rows["update", True]["bytes"], 2 * before)
+        self.assertEqual(rows["update", True]["blocks"], 16)  # two moments of each
+        # What cuBLAS keeps to itself is of the pass that made it.
+        self.assertEqual(sum(row["bytes"] for (_, earlier), row in rows.items() if earlier),
+                         after - before)
+        # With the gradient of the loss, which backward() makes on the calling thread.
+        self.assertLessEqual(rows["forward", False]["bytes"], activations + 512)
+        self.assertGreater(rows["forward", False]["bytes"], activations // 2)
+        self.assertIn("backward", {part for part, _ in rows})
+        for row in rows.values():
+            self.assertLessEqual(sum(launch["bytes"] for launch in row["launches"]),
+                                 row["bytes"])
+        self.assertRegex(text, "(?m)^allocated in iteration 4, taken +blocks +bytes +share$")
+        self.assertRegex(text, "(?m)^after the backward pass of earlier iterations +16 ")
 
     def test_a_job_that_goes_on_with_less_fits(self):
         with vrank.scratch() as folder:

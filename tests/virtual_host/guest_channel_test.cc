@@ -89,6 +89,50 @@ TEST(GuestChannelTest, WritesThePeaksOfAnAllocatorBeforeTheNextLaunch) {
   }
 }
 
+TEST(GuestChannelTest, WritesTheBlocksOfAnAllocatorBeforeTheNextLaunch) {
+  using protocol::BlockChange;
+  constexpr size_t kMany = AllocatorBlocks::kMost + 10;
+  LinkedChannel linked;
+  OnFreshThread([&] {
+    GuestChannel& channel = linked.channel();
+    ASSERT_TRUE(channel.ClaimRank());
+    channel.NoteAllocatorBlock({0x1000, 512, BlockChange::kTaken, 0});
+    channel.NoteAllocatorBlock({0x1000, 512, BlockChange::kGivenBack, 0});
+    channel.Emit(Kernel());
+    channel.Emit(Kernel());
+    for (size_t i = 0; i < kMany; ++i)
+      channel.NoteAllocatorBlock({i, 1, BlockChange::kTakenInBackward, 1});
+    channel.Emit(Kernel());
+  });
+  const auto* first = linked.link().Next();
+  ASSERT_NE(first, nullptr);
+  ASSERT_EQ(first->kind, RecordKind::kAllocatorBlocks);
+  const auto& two = reinterpret_cast<const protocol::AllocatorBlocks&>(*first);
+  ASSERT_EQ(two.count, 2u);
+  EXPECT_EQ(two.incomplete, 0u);
+  const auto* blocks = reinterpret_cast<const protocol::AllocatorBlock*>(&two + 1);
+  EXPECT_EQ(blocks[0].address, 0x1000u);
+  EXPECT_EQ(blocks[1].change, BlockChange::kGivenBack);
+  for (int kernel = 0; kernel < 2; ++kernel) {
+    linked.link().Consume();
+    ASSERT_NE(linked.link().Next(), nullptr);
+    EXPECT_EQ(linked.link().Next()->kind, RecordKind::kKernel);
+  }
+  size_t count = 0;
+  bool incomplete = false;
+  for (linked.link().Consume(); linked.link().Next() != nullptr &&
+                                linked.link().Next()->kind != RecordKind::kKernel;
+       linked.link().Consume()) {
+    const auto& some =
+        reinterpret_cast<const protocol::AllocatorBlocks&>(*linked.link().Next());
+    ASSERT_EQ(some.record.kind, RecordKind::kAllocatorBlocks);
+    count += some.count;
+    incomplete |= some.incomplete != 0;
+  }
+  EXPECT_EQ(count, AllocatorBlocks::kMost);
+  EXPECT_TRUE(incomplete);
+}
+
 TEST(GuestChannelTest, TellsAssumedTimeFromStatedTime) {
   LinkedChannel linked;
   OnFreshThread([&] {

@@ -80,6 +80,8 @@ void AddRanks(const Run& run, bool annotations_alone, JobReport* report) {
     AddTimedIterations(real->iteration_log().Find(annotations_alone), *real, &rank,
                        &report->iteration_source);
     rank.allocator = real->allocator_log().Peak();
+    rank.peak_contents =
+        ContentsOfPeak(real->peak_blocks(), real->program(), rank.iteration_bounds);
     rank.host_cpu_children_ns = real->host_cpu().children_ns();
     if (const auto* governor = real->decoder().governor(); governor != nullptr) {
       rank.clock_khz = governor->clock_khz();

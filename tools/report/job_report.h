@@ -25,6 +25,7 @@
 #include "tools/job/provenance.h"
 #include "tools/job/run_losses.h"
 #include "tools/report/ledger.h"
+#include "tools/report/peak_contents.h"
 
 namespace vrank::tools {
 
@@ -42,6 +43,7 @@ struct RankReport {
   // by the end of each iteration only grows.
   emulator::AllocatorBytes allocator;
   std::vector<uint64_t> allocated_by_iteration;
+  std::optional<PeakContents> peak_contents;
   // Of each iteration: the first op and the last. Real ranks only.
   std::vector<graph::IterationBounds> iteration_bounds;
   // In some iteration the host was done before the device. Real ranks only.

@@ -87,12 +87,39 @@ Json HostTimeJson(const HostTimeReport& host_time) {
   return json;
 }
 
+Json ContentsJson(const std::optional<PeakContents>& contents) {
+  if (!contents.has_value())
+    return nullptr;
+  const auto amount = [](const PeakContents::Amount& of) {
+    return Json{{"blocks", of.blocks}, {"bytes", of.bytes}};
+  };
+  Json rows = Json::array();
+  for (const PeakContents::Row& row : contents->rows) {
+    Json launches = Json::array();
+    for (const PeakContents::Launch& launch : row.launches) {
+      launches.push_back(amount(launch.amount));
+      launches.back()["kernel"] = launch.name;
+    }
+    rows.push_back(amount(row.amount));
+    rows.back()["taken"] = NameOf(row.part);
+    rows.back()["earlier_iteration"] = row.kept;
+    rows.back()["launches"] = std::move(launches);
+  }
+  Json json = amount(contents->all);
+  json["iteration"] = nullptr;
+  if (contents->iteration.has_value())
+    json["iteration"] = *contents->iteration + 1;
+  json["rows"] = std::move(rows);
+  return json;
+}
+
 Json AllocatorJson(const RankReport& rank) {
   if (rank.allocator.reserved == 0)
     return nullptr;
   return Json{{"peak_allocated_bytes", rank.allocator.allocated},
               {"peak_reserved_bytes", rank.allocator.reserved},
-              {"peak_allocated_by_iteration_bytes", rank.allocated_by_iteration}};
+              {"peak_allocated_by_iteration_bytes", rank.allocated_by_iteration},
+              {"peak_contents", ContentsJson(rank.peak_contents)}};
 }
 
 Json RealRankJson(const RankReport& rank, bool real_gpu) {

@@ -21,6 +21,9 @@ constexpr size_t kRanksShown = 16;
 constexpr size_t kIterationsShown = 12;
 constexpr size_t kKernelsShown = 6;
 constexpr size_t kHostRowsShown = 6;
+constexpr size_t kLaunchesShown = 2;
+// A launch below this part of all is not shown.
+constexpr uint64_t kLeastShareShown = 20;
 
 std::string Head(const JobReport& report) {
   size_t real = 0;
@@ -206,6 +209,45 @@ std::string MemoryLine(const JobReport& report) {
                                              : "does not fit");
 }
 
+// As the rest of a sentence that begins with "taken".
+std::string WhenTaken(const PeakContents::Row& row) {
+  const char* const whose = row.kept ? " of earlier iterations" : "";
+  switch (row.part) {
+    case PeakContents::Part::kBefore:
+      return "before the first iteration";
+    case PeakContents::Part::kForward:
+      return fmt::format("in the forward pass{}", whose);
+    case PeakContents::Part::kBackward:
+      return fmt::format("in the backward pass{}", whose);
+    case PeakContents::Part::kUpdate:
+      return fmt::format("after the backward pass{}", whose);
+  }
+  return "";
+}
+
+std::string ContentsTable(const PeakContents& contents) {
+  const auto cells = [&](std::string what, const PeakContents::Amount& amount) {
+    const auto bytes = static_cast<double>(amount.bytes);
+    return std::vector<std::string>{
+        std::move(what), FormatCount(amount.blocks), FormatBytes(bytes),
+        FormatPercent(bytes / static_cast<double>(contents.all.bytes))};
+  };
+  Table table;
+  table.Add(
+      {contents.iteration.has_value()
+           ? fmt::format("allocated in iteration {}, taken", *contents.iteration + 1)
+           : "allocated, taken",
+       "blocks", "bytes", "share"});
+  for (const PeakContents::Row& row : contents.rows) {
+    table.Add(cells(WhenTaken(row), row.amount));
+    for (size_t i = 0; i < std::min(row.launches.size(), kLaunchesShown); ++i)
+      if (row.launches[i].amount.bytes >= contents.all.bytes / kLeastShareShown)
+        table.Add(cells("  for " + KernelLabel(row.launches[i].name),
+                        row.launches[i].amount));
+  }
+  return table.ToString(0);
+}
+
 // What PyTorch's users call memory, of the rank that has allocated the most.
 std::string AllocatorLines(const JobReport& report) {
   const RankReport* most = nullptr;
@@ -225,6 +267,8 @@ std::string AllocatorLines(const JobReport& report) {
         "grows       the most that is allocated, by {} per iteration since iteration "
         "{}\n",
         bytes(growth->bytes), growth->first_iteration + 1);
+  if (most->peak_contents.has_value() && most->peak_contents->all.bytes != 0)
+    text += ContentsTable(*most->peak_contents);
   return text;
 }
 

@@ -335,6 +335,7 @@ void GuestChannel::ForgetThread() {
 void GuestChannel::BecomeForkChild() {
   lock_.ResetAfterFork();
   bounce_lock_.ResetAfterFork();
+  blocks_.ResetAfterFork();
   // A parent that had not begun to issue work leaves the child as free as an exec
   // would.
   if (owner_.load())

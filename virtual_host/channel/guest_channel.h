@@ -33,6 +33,7 @@
 #include "base/guest/time_stamp.h"
 #include "schedule/policy.h"
 #include "virtual_host/channel/activity_reader.h"
+#include "virtual_host/channel/allocator_blocks.h"
 #include "virtual_host/channel/allocator_peaks.h"
 #include "virtual_host/channel/clock_log.h"
 #include "virtual_host/channel/connection.h"
@@ -167,6 +168,10 @@ class GuestChannel final : public Channel, private ActivityChannel {
   // no thread's turn: the next launch does.
   void NoteAllocator(uint32_t device, uint64_t allocated, uint64_t reserved) {
     allocator_.Note(device, allocated, reserved);
+  }
+  // It has given a block to a tensor, or taken it back. Likewise.
+  void NoteAllocatorBlock(const protocol::AllocatorBlock& block) {
+    blocks_.Note(block);
   }
 
   ThreadScheduler& scheduler() { return scheduler_; }
@@ -331,6 +336,7 @@ class GuestChannel final : public Channel, private ActivityChannel {
   void SpendWaited(int64_t end_ns);
   void SendHostTime();
   void SendAllocatorPeaks();
+  void SendAllocatorBlocks();
   uint32_t TakeSlot(bool issuer);  // may let go of the lock for a while
   void Append(protocol::Record* record, size_t struct_bytes, const void* tail,
               size_t tail_bytes, bool question);
@@ -353,6 +359,7 @@ class GuestChannel final : public Channel, private ActivityChannel {
   Answers answers_;
   ActivityReader activity_reader_;
   AllocatorPeaks allocator_;
+  AllocatorBlocks blocks_;
   std::atomic<ProfiledGpu*> profiled_gpu_{nullptr};
   mutable ThreadScheduler scheduler_;
   OtherProcesses others_;

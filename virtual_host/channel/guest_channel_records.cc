@@ -1,6 +1,7 @@
 // What a guest channel writes into the ring, and what it asks.
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "base/guest/anchor_history.h"
@@ -106,12 +107,31 @@ void GuestChannel::SendAllocatorPeaks() {
     ring_.Write(&peak->record, sizeof *peak, nullptr, 0, /*question=*/false);
 }
 
+// REQUIRES: lock_ held.
+void GuestChannel::SendAllocatorBlocks() {
+  AllocatorBlocks::Taken taken = blocks_.Take();
+  std::span<const protocol::AllocatorBlock> left = taken.blocks;
+  while (!left.empty()) {
+    const auto some =
+        left.first(std::min(left.size(), AllocatorBlocks::kMostPerRecord));
+    left = left.subspan(some.size());
+    protocol::AllocatorBlocks blocks{};
+    blocks.record.kind = RecordKind::kAllocatorBlocks;
+    blocks.count = static_cast<uint32_t>(some.size());
+    blocks.incomplete = std::exchange(taken.incomplete, false) ? 1 : 0;
+    ring_.Write(&blocks.record, sizeof blocks, some.data(), some.size_bytes(),
+                /*question=*/false);
+  }
+}
+
 // REQUIRES: lock_ held, this process is the owner.
 void GuestChannel::Append(protocol::Record* record, size_t struct_bytes,
                           const void* tail, size_t tail_bytes, bool question) {
   record->host_ns = 0;
   if (allocator_.raised() && IsLaunch(record->kind)) [[unlikely]]
     SendAllocatorPeaks();
+  if (blocks_.pending() && IsLaunch(record->kind)) [[unlikely]]
+    SendAllocatorBlocks();
   if (record->kind == RecordKind::kActivity) {
     // What a profiler wants is no part of the program: it carries no host time.
   } else if (thread_state.issuing()) {

@@ -7,6 +7,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/guest/channel.h"
+
 namespace vrank::emulator {
 namespace {
 
@@ -75,6 +77,12 @@ class FakeSink : public DecoderSink {
                        const protocol::AllocatorPeak& peak) override {
     allocator_peaks[op] = peak.allocated_bytes;
   }
+  void OnAllocatorBlocks(int32_t, uint64_t,
+                         std::span<const protocol::AllocatorBlock> some,
+                         bool complete) override {
+    blocks.assign(some.begin(), some.end());
+    blocks_complete = complete;
+  }
   void OnHostFuncEnd(int32_t, uint64_t op, int64_t duration_ns) override {
     durations[op] = duration_ns;
   }
@@ -89,7 +97,9 @@ class FakeSink : public DecoderSink {
   std::vector<std::pair<uint64_t, Question>> questions;
   std::vector<protocol::HostGap> gaps;
   std::map<uint64_t, uint64_t> allocator_peaks;  // by the op that follows
-  std::map<uint64_t, int64_t> durations;         // of host functions, by op
+  std::vector<protocol::AllocatorBlock> blocks;
+  bool blocks_complete = true;
+  std::map<uint64_t, int64_t> durations;  // of host functions, by op
   std::vector<std::vector<std::byte>> payloads;
   std::vector<graph::CollectiveCall> calls;
   std::vector<uint32_t> released;
@@ -285,6 +295,40 @@ TEST_F(RecordDecoderTest, PassesPeaksOfAnAllocatorOnAndMakesNoOpOfThem) {
   ASSERT_TRUE(Decode(RecordKind::kAllocatorPeak, peak).ok());
   EXPECT_EQ(program_.size(), 0u);
   EXPECT_EQ(sink_.allocator_peaks, (std::map<uint64_t, uint64_t>{{0, 200}}));
+}
+
+TEST_F(RecordDecoderTest, PassesBlocksOfAnAllocatorOnAndMakesNoOpOfThem) {
+  using protocol::BlockChange;
+  protocol::AllocatorBlocks head{};
+  head.count = 2;
+  head.incomplete = 1;
+  protocol::AllocatorBlock blocks[] = {{0x1000, 512, BlockChange::kTaken, 0},
+                                       {0x1000, 512, BlockChange::kGivenBack, 0}};
+  ASSERT_TRUE(Decode(RecordKind::kAllocatorBlocks, head, blocks, sizeof blocks).ok());
+  EXPECT_EQ(program_.size(), 0u);
+  ASSERT_EQ(sink_.blocks.size(), 2u);
+  EXPECT_EQ(sink_.blocks[0].bytes, 512u);
+  EXPECT_FALSE(sink_.blocks_complete);
+  blocks[1].change = static_cast<BlockChange>(3);
+  EXPECT_FALSE(Decode(RecordKind::kAllocatorBlocks, head, blocks, sizeof blocks).ok());
+  blocks[1].change = BlockChange::kGivenBack;
+  head.count = 3;  // of which two are there
+  EXPECT_FALSE(Decode(RecordKind::kAllocatorBlocks, head, blocks, sizeof blocks).ok());
+}
+
+TEST_F(RecordDecoderTest, KnowsWhoIsShortOfMemory) {
+  protocol::Loss loss{};
+  loss.loss = static_cast<uint32_t>(LossId::kNoMemoryLeft);
+  loss.amount = 1;
+  protocol::Memory memory{};
+  memory.delta_bytes = -100;
+  EXPECT_FALSE(decoder_.is_short_of_memory());
+  ASSERT_TRUE(Decode(RecordKind::kLoss, loss).ok());
+  ASSERT_TRUE(Decode(RecordKind::kMemory, memory).ok());
+  EXPECT_TRUE(decoder_.is_short_of_memory());
+  memory.delta_bytes = 100;
+  ASSERT_TRUE(Decode(RecordKind::kMemory, memory).ok());
+  EXPECT_FALSE(decoder_.is_short_of_memory());
 }
 
 TEST_F(RecordDecoderTest, SaysWhichStatedDurationsAreAssumed) {
