@@ -1,5 +1,6 @@
 """Waits in programs of PyTorch end at their virtual time, whatever else waits."""
 
+import re
 import unittest
 
 import pytorch_runner as pytorch
@@ -27,6 +28,51 @@ print("slept", round(time.perf_counter() - start, 3), flush=True)
 """), check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stderr, r"slept 0\.00[345]\b")  # epoll rounds up to milliseconds
+
+    def test_waits_by_polls_take_no_millisecond_more(self):
+        with vrank.scratch() as folder:
+            done = pytorch.emulate(*pytorch.script(folder, """
+import asyncio
+import multiprocessing
+import time
+import torch
+torch.zeros(1, device="cuda")
+def took(what, wait):
+    start = time.perf_counter()
+    wait()
+    print(what, round((time.perf_counter() - start) * 1000, 2), flush=True)
+async def limit():
+    try:
+        await asyncio.wait_for(asyncio.sleep(10), 0.033)
+    except asyncio.TimeoutError:
+        pass
+async def sleeps():
+    await asyncio.gather(*(asyncio.sleep(0.001 * k) for k in (5, 7, 8)))
+    for _ in range(10):
+        await asyncio.sleep(0.001)
+took("sleep", lambda: asyncio.run(asyncio.sleep(0.003)))
+took("limit", lambda: asyncio.run(limit()))
+took("sleeps", lambda: asyncio.run(sleeps()))
+queue = multiprocessing.Queue()
+def empty():
+    for _ in range(3):
+        try:
+            queue.get(timeout=0.1)
+        except Exception:
+            pass
+took("queue", empty)
+child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(1,))
+child.start()
+took("join", lambda: child.join(0.1))
+child.kill()
+"""), check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        # As without vrank. Python (3.11) itself makes 10 ms of 9.
+        for what, milliseconds in {"sleep": 3, "limit": 33, "sleeps": 18, "queue": 300,
+                                   "join": 100}.items():
+            printed = re.search(rf"{what} ([0-9.]+)$", done.stderr, re.MULTILINE)
+            self.assertAlmostEqual(float(printed.group(1)), milliseconds, delta=0.25,
+                                   msg=done.stderr)
 
     def test_workers_that_a_break_leaves_waiting(self):
         """The interpreter's end joins each for 5 s, which is no real time."""

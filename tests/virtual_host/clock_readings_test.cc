@@ -88,6 +88,27 @@ TEST_F(ClockReadingsTest, CodeThatOnlyLooksWhetherATimeHasComeGetsThere) {
   });
 }
 
+// What is left of a limit, as Python's selectors take it: in whole milliseconds.
+int64_t RoundedUp(int64_t ns) {
+  return (ns + 999'999) / 1'000'000;
+}
+
+TEST_F(ClockReadingsTest, CodeThatPollsWaitsNoMillisecondMoreThanIsLeft) {
+  OnADriver([](GuestChannel& channel) {
+    for (int waits = 0; waits < 5; ++waits) {
+      const int64_t begin = channel.Now().nanoseconds();
+      const int64_t until = Read(channel, Reader::kPoll) + 9'000'000;
+      const int64_t length = RoundedUp(until - Read(channel, Reader::kPoll));
+      EXPECT_EQ(length, 9);
+      channel.AdvanceTo(channel.Now() + Duration::Milliseconds(length));
+      EXPECT_GT(Read(channel, Reader::kPoll), until);
+      EXPECT_EQ(channel.Now().nanoseconds(), begin + 9'000'000);
+    }
+    // Others see the clock as it is.
+    EXPECT_EQ(Read(channel, Reader::kWait), channel.Now().nanoseconds());
+  });
+}
+
 TEST_F(ClockReadingsTest, ThoseOfLibrariesShowTheClockAsItIs) {
   OnADriver([](GuestChannel& channel) {
     const int64_t first = Read(channel, Reader::kLibrary);

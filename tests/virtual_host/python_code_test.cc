@@ -69,17 +69,19 @@ class PythonCodeTest : public ::testing::Test {
     python = {};
     python.running = &own;
   }
-  static bool Waits(const char* module) {
+  static PythonWait WaitOf(const char* module) {
     python.module.text = module;
-    return IsPythonsOwnWait();
+    return CurrentPythonWait();
   }
+  static bool Waits(const char* module) { return WaitOf(module) != PythonWait::kNone; }
 };
 
 TEST_F(PythonCodeTest, ModulesThatWait) {
-  for (const char* module :
-       {"queue", "threading", "selectors", "multiprocessing.queues",
-        "multiprocessing.connection", "concurrent.futures.thread"})
-    EXPECT_TRUE(Waits(module)) << module;
+  for (const char* module : {"queue", "threading", "concurrent.futures.thread"})
+    EXPECT_EQ(WaitOf(module), PythonWait::kByLock) << module;
+  for (const char* module : {"selectors", "multiprocessing.queues",
+                             "multiprocessing.connection", "asyncio.base_events"})
+    EXPECT_EQ(WaitOf(module), PythonWait::kByPoll) << module;
 }
 
 TEST_F(PythonCodeTest, OthersDoNot) {

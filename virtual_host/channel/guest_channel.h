@@ -131,7 +131,12 @@ class GuestChannel final : public Channel, private ActivityChannel {
   // loader's worker) each of the program's does from the first on, since a meter may
   // divide by what passed between two. That is the thread's own view, and moves no
   // clock.
-  enum class Reader { kProgram, kWait, kLibrary, kCompiler };
+  //
+  // Python's code that polls (kPoll) rounds what is left of a wait up to a whole
+  // millisecond: one more wherever no time has passed since it computed the end, or
+  // where it looks at the very end. Each of its readings shows a nanosecond more than
+  // the one before, beside the clock that others are shown.
+  enum class Reader { kProgram, kWait, kPoll, kLibrary, kCompiler };
   TimePoint Read(Reader reader);
   void SettleReading();
   // The latest reading gave a wait its limit.

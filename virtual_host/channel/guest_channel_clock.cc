@@ -98,7 +98,9 @@ TimePoint GuestChannel::Read(Reader reader) {
     NoteUseOfTime();
   bool is_paid = reader != Reader::kCompiler && DrivesClock();
   bool shows_more = true;  // where the clock stands for long
-  if (is_paid && reader == Reader::kWait && thread.unpaid < schedule::kFreeReadings) {
+  const bool polls = reader == Reader::kPoll;
+  if (is_paid && (polls || reader == Reader::kWait) &&
+      thread.unpaid < schedule::kFreeReadings) {
     ++thread.unpaid;
     is_paid = false;
   } else if (is_paid && reader == Reader::kLibrary &&
@@ -127,7 +129,13 @@ TimePoint GuestChannel::Read(Reader reader) {
     thread.stepped_ns = std::max(int64_t{1}, ReadingCost(settings()).nanoseconds());
     thread.shown_ns += thread.stepped_ns;
   }
-  return TimePoint::FromNanoseconds(thread.shown_ns);
+  if (!polls)
+    return TimePoint::FromNanoseconds(thread.shown_ns);
+  // What the reading before costs may not be spent (DropReading).
+  const int64_t spent_ns =
+      now_ns - (thread.has_read ? ReadingCost(settings()).nanoseconds() : 0);
+  thread.ahead_ns = std::max(thread.ahead_ns, thread.shown_ns - spent_ns) + 1;
+  return TimePoint::FromNanoseconds(spent_ns + thread.ahead_ns);
 }
 
 void GuestChannel::SettleReading() {

@@ -29,8 +29,15 @@ GuestChannel::Reader ReaderAt(const void* code) {
     return GuestChannel::Reader::kCompiler;
   if (IsTorchCode(code))
     return GuestChannel::Reader::kLibrary;
-  return IsPythonsOwnWait() ? GuestChannel::Reader::kWait
-                            : GuestChannel::Reader::kProgram;
+  switch (CurrentPythonWait()) {
+    case PythonWait::kByLock:
+      return GuestChannel::Reader::kWait;
+    case PythonWait::kByPoll:
+      return GuestChannel::Reader::kPoll;
+    case PythonWait::kNone:
+      break;
+  }
+  return GuestChannel::Reader::kProgram;
 }
 
 // False: the clock is real. Inlined, so that the return address is the program's.

@@ -61,15 +61,22 @@ std::string_view CurrentModule() {
 
 }  // namespace
 
-bool IsPythonsOwnWait() {
-  constexpr std::string_view kModules[] = {"asyncio", "concurrent", "multiprocessing",
-                                           "queue",   "selectors",  "threading"};
+PythonWait CurrentPythonWait() {
+  static constexpr struct {
+    std::string_view module;
+    PythonWait wait;
+  } kModules[] = {
+      {"asyncio", PythonWait::kByPoll},         {"concurrent", PythonWait::kByLock},
+      {"multiprocessing", PythonWait::kByPoll}, {"queue", PythonWait::kByLock},
+      {"selectors", PythonWait::kByPoll},       {"threading", PythonWait::kByLock}};
   if (!HasPython() || !HoldsInterpreter())
-    return false;
+    return PythonWait::kNone;
   std::string_view module = CurrentModule();
   module = module.substr(0, module.find('.'));
-  return std::find(std::begin(kModules), std::end(kModules), module) !=
-         std::end(kModules);
+  const auto* const found =
+      std::find_if(std::begin(kModules), std::end(kModules),
+                   [&](const auto& known) { return known.module == module; });
+  return found == std::end(kModules) ? PythonWait::kNone : found->wait;
 }
 
 }  // namespace vrank::host

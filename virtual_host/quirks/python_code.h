@@ -14,10 +14,15 @@
 
 namespace vrank::host {
 
-// Whether the calling thread runs Python (it holds the interpreter's lock), and the
-// innermost Python function is of a module that waits. False without an interpreter,
-// and with one that was loaded after the program's start (dlopen).
-bool IsPythonsOwnWait();
+enum class PythonWait {
+  kNone,
+  kByLock,  // queue, threading, concurrent
+  kByPoll,  // asyncio, multiprocessing, selectors
+};
+// Where the calling thread runs Python (it holds the interpreter's lock): of which kind
+// the innermost Python function's module is. kNone without an interpreter, and with one
+// that was loaded after the program's start (dlopen).
+PythonWait CurrentPythonWait();
 
 }  // namespace vrank::host
 

@@ -49,6 +49,7 @@ struct ThreadState {
   uint64_t last_record = 0;     // number of the record that it wrote last
   int64_t shown_ns = 0;         // by its last reading of the clock
   int64_t stepped_ns = 0;       // ... beyond the one before, for that alone
+  int64_t ahead_ns = 0;         // of it, shown to code that polls: GuestChannel::Read
   // Where another process moves the clock: the limit of its last wait, which is its
   // clock until that one goes on (header.others_turn + 1; 0: none).
   int64_t reached_ns = 0;
