@@ -252,6 +252,13 @@ bool RunQueue::MaySleepThrough(const Thread& self, int64_t deadline_ns) const {
   });
 }
 
+bool RunQueue::AnotherDriverHasLimit(const Thread& self) const {
+  return std::any_of(threads_.begin(), threads_.end(), [&](const Thread* other) {
+    return other->issues && other != &self && other->deadline_ns != kNever &&
+           AwaitsLimit(*other);
+  });
+}
+
 // ---------------------------------------------------------------------------------
 // Limits
 // ---------------------------------------------------------------------------------

@@ -186,6 +186,9 @@ class RunQueue {
   // other driver is in turn or has an earlier limit.
   bool MaySleepThrough(const Thread& self, int64_t deadline_ns) const;
 
+  // Another driver than `self` waits until a time at most.
+  bool AnotherDriverHasLimit(const Thread& self) const;
+
   // --- Limits
   void AddDriverWait(DriverWait* wait) { driver_waits_.push_back(wait); }
   void RemoveDriverWait(DriverWait* wait) { std::erase(driver_waits_, wait); }

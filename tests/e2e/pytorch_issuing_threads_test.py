@@ -1,5 +1,6 @@
 """Threads of PyTorch that issue work beside each other come in the same order again."""
 
+import json
 import unittest
 
 import pytorch_runner as pytorch
@@ -84,6 +85,40 @@ asyncio.run(main())
 """, runs=4)
         self.assertEqual([printed.count(word) for word in ("limit", "a ", "b ", "end")],
                          [3, 2, 2, 1])
+
+    def test_a_thread_prepares_what_another_one_trains_with(self):
+        """The longer of both counts, whichever of the two is the main thread."""
+        for roles in "prepare, train", "train, prepare":
+            for sleeps in 1, 4:
+                printed = pytorch.same_again(self, f"""
+import queue
+import threading
+import time
+import torch
+batches = queue.Queue(2)
+data = torch.zeros(8192, 8192, device="cuda", dtype=torch.bfloat16)
+torch.cuda.synchronize()
+times = []
+def prepare():
+    for batch in range(8):
+        for _ in range({sleeps}):
+            time.sleep(0.020 / {sleeps})
+        batches.put(batch)
+    batches.put(None)
+def train():
+    while batches.get() is not None:
+        for _ in range(8):
+            data @ data
+        torch.cuda.synchronize()
+        times.append(time.perf_counter())
+main, other = {roles}
+thread = threading.Thread(target=other)
+thread.start()
+main()
+thread.join()
+print([round((b - a) * 1000, 2) for a, b in zip(times[1:], times[2:])])
+""", runs=2)
+                self.assertEqual(json.loads(printed), [20.0] * 6, (roles, sleeps))
 
     def test_threads_that_train_a_model_each(self):
         printed = pytorch.same_again(self, """

@@ -372,6 +372,25 @@ int WorldsWithSeveralLogs(Fault fault, int worlds) {
   return several;
 }
 
+TEST(RunQueueTest, KnowsWhetherAnotherDriverHasALimit) {
+  RunQueue queue;
+  Thread first, second, helper;
+  for (Thread* const thread : {&first, &second, &helper})
+    queue.Add(thread, 0);
+  queue.BeginIssuing(&first);
+  queue.BeginIssuing(&second);
+  queue.Park(&helper, 10, nullptr, WaitsFor::kLimitOnly);
+  EXPECT_FALSE(queue.AnotherDriverHasLimit(first));
+  queue.Park(&second, kNever, nullptr, WaitsFor::kObject);
+  EXPECT_FALSE(queue.AnotherDriverHasLimit(first));
+  queue.Unpark(&second, 0, Thread::State::kRunning);
+  queue.Park(&second, 20, nullptr, WaitsFor::kObject);
+  EXPECT_TRUE(queue.AnotherDriverHasLimit(first));
+  EXPECT_FALSE(queue.AnotherDriverHasLimit(second));
+  queue.Unpark(&second, 0, Thread::State::kRunning);
+  EXPECT_FALSE(queue.AnotherDriverHasLimit(first));
+}
+
 TEST(RunQueueWorldsTest, WhateverArrivesFirstThreadsActInOneOrder) {
   std::mt19937_64 random(1);
   int in_part = 0;

@@ -308,6 +308,9 @@ class GuestChannel final : public Channel, private ActivityChannel {
   void NoteCommunicator(const protocol::Record& record);  // REQUIRES: the lock
   // A wait that holds up the calling thread only.
   Answer AskBeside(protocol::HostWait wait);
+  // Another thread that issues work sleeps, or waits with a limit, which may be reached
+  // before a wait of the calling thread ends.
+  bool AnotherHasLimit();
   Answer AskFromInside(protocol::Record* record, size_t struct_bytes, uint32_t* slot,
                        const void* tail, size_t tail_bytes);
   // --- The program's own time (guest_channel_program.cc)

@@ -179,7 +179,8 @@ void GuestChannel::EmitRecord(protocol::Record* record, size_t struct_bytes,
   if (!owner_.load(std::memory_order_relaxed) || aborting())
     return;
   if (IsWait(record->kind) && thread_state.issuing() &&
-      waits_beside_.load(std::memory_order_relaxed)) [[unlikely]] {
+      (waits_beside_.load(std::memory_order_relaxed) || AnotherHasLimit()))
+      [[unlikely]] {
     AskBeside(*reinterpret_cast<const protocol::HostWait*>(record));
     return;
   }
@@ -230,6 +231,8 @@ Answer GuestChannel::AskRecord(protocol::Record* record, size_t struct_bytes,
     }
   }
   if (thread_state.issuing()) {
+    if (IsWait(record->kind) && AnotherHasLimit()) [[unlikely]]
+      return AskBeside(*reinterpret_cast<const protocol::HostWait*>(record));
     if (record->kind == RecordKind::kHostQuery) {
       auto* const query = reinterpret_cast<protocol::HostQuery*>(record);
       if (const std::optional<Answer> answer = AnswerByBound(query)) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "virtual_host/channel/guest_channel.h"
+#include "virtual_host/channel/timed_wait.h"
 #include "virtual_host/turns/thread_state.h"
 
 namespace vrank::host {
@@ -34,8 +35,20 @@ void GuestChannel::NoteBound(const protocol::HostQuery& query, const Answer& ans
   bound_.until_ns = answer.complete || !alone ? 0 : answer.end.nanoseconds();
 }
 
+// Beside other real ranks, which of a limit and an answer that hangs on their calls
+// comes first would be chance.
+bool GuestChannel::AnotherHasLimit() {
+  HostThread* const self = IssuerHere();
+  if (self == nullptr || protocol::HasRealPeers(settings()))
+    return false;
+  InsideScope inside;
+  return scheduler_.AnotherDriverHasLimit(self);
+}
+
 // The emulator answers as it answers a helper: beside the rank's program, which goes
-// on. The clock then moves to the end, as time that the process has spent.
+// on. The clock then moves to the end, as time that the process has spent: at once
+// where threads wait for each other's work, else as in a sleep, so that what others
+// wait for comes first.
 Answer GuestChannel::AskBeside(protocol::HostWait wait) {
   Answer answer;
   {
@@ -61,9 +74,13 @@ Answer GuestChannel::AskBeside(protocol::HostWait wait) {
     LockGuard guard(&lock_);
     answer.end = TimePoint::FromNanoseconds(from->end_ns);
     answers_.GiveBack(wait.slot);
-    SpendWaited(from->end_ns);
+    if (waits_beside_.load(std::memory_order_relaxed))
+      SpendWaited(from->end_ns);
     answer.complete = true;
   }
+  if (HostThread* const self = Turn();
+      self != nullptr && !waits_beside_.load(std::memory_order_relaxed))
+    SleepAsHelper(this, self, answer.end);
   answer.host = Peek();
   Stop(ThreadScheduler::TurnEnd::kGoesOn);
   return answer;

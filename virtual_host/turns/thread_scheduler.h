@@ -214,6 +214,8 @@ class ThreadScheduler {
   bool SeveralIssue() const { return issuing_.load(std::memory_order_relaxed) > 1; }
   // RunQueue::MaySleepThrough.
   bool MaySleepThrough(const HostThread* self, TimePoint deadline);
+  // RunQueue::AnotherDriverHasLimit.
+  bool AnotherDriverHasLimit(const HostThread* self);
   // The earliest limit that a helper waits for, in ns; kNever where there is none.
   int64_t NextLimit();
   // RunQueue::IssuesBeside.

@@ -45,6 +45,11 @@ bool ThreadScheduler::MaySleepThrough(const HostThread* self, TimePoint deadline
   return queue_.MaySleepThrough(*self, deadline.nanoseconds());
 }
 
+bool ThreadScheduler::AnotherDriverHasLimit(const HostThread* self) {
+  LockGuard guard(&lock_);
+  return queue_.AnotherDriverHasLimit(*self);
+}
+
 bool ThreadScheduler::IssuesBeside(HostThread* self, HostThread* before) {
   LockGuard guard(&lock_);
   return queue_.IssuesBeside(self, before);
