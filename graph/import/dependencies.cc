@@ -1,6 +1,7 @@
 #include "graph/import/dependencies.h"
 
 #include <algorithm>
+#include <deque>
 #include <limits>
 #include <utility>
 
@@ -14,6 +15,8 @@ constexpr int64_t kClockNoiseNs = 3'000;
 constexpr int64_t kStatedNoiseNs = 50'000;
 // Between kernels of a busy stream: 1 to 2 us in every recording looked at.
 constexpr int64_t kOrdinaryGapNs = 5'000;
+// Waits whose stream is not known are kept for so many others.
+constexpr size_t kMostOpenWaits = 64;
 
 class Explainer {
  public:
@@ -26,7 +29,8 @@ class Explainer {
         last_work_(recording.streams.size(), kNoRow),
         pending_(recording.streams.size()),
         issued_(recording.streams.size()),
-        last_stream_(recording.threads.size(), kNoRow) {
+        last_stream_(recording.threads.size(), kNoRow),
+        recorded_at_(recording.works.size(), kNoRow) {
     found_.works.resize(recording.works.size());
     found_.is_awaited.resize(recording.works.size());
   }
@@ -37,7 +41,7 @@ class Explainer {
       const Point& point = order_.points[i];
       switch (point.kind) {
         case PointKind::kRecord:
-          RecordEvent(point);
+          RecordEvent(i, point);
           break;
         case PointKind::kStreamWait:
           StreamWait(i, point);
@@ -52,10 +56,18 @@ class Explainer {
           break;
       }
     }
+    for (const OpenWait& wait : open_waits_)
+      Drop(wait);
     return std::move(found_);
   }
 
  private:
+  // A stream's wait of which the stream is not known.
+  struct OpenWait {
+    uint32_t at = 0;            // point
+    uint32_t assumed = kNoRow;  // what the work that was issued next waits for
+  };
+
   int64_t EndOf(uint32_t work) const { return found_.works[work].end_ns; }
   void Count(ImportLoss loss) { ++(*losses_)[loss]; }
 
@@ -93,7 +105,10 @@ class Explainer {
   }
 
   // Which stream it is on is known only once somebody waits for it: all are kept.
-  void RecordEvent(const Point& point) {
+  void RecordEvent(uint32_t at, const Point& point) {
+    for (const uint32_t work : last_work_)
+      if (work != kNoRow && recorded_at_[work] == kNoRow)
+        recorded_at_[work] = at;
     if (recording_.syncs.empty())
       return;
     std::vector<std::vector<uint32_t>> tails;
@@ -126,6 +141,7 @@ class Explainer {
     const uint32_t next = next_work_[at];
     if (next == kNoRow)
       return;  // nothing comes after it
+    Keep({.at = at});
     const uint32_t stream = recording_.works[next].stream;
     const int64_t limit = recording_.works[next].time.begin_ns + kClockNoiseNs;
     uint32_t best = kNoRow;
@@ -138,12 +154,70 @@ class Explainer {
       if (best == kNoRow || EndOf(work) > EndOf(best))
         best = work;
     }
-    if (best == kNoRow) {
-      Count(ImportLoss::kUnknownWait);
+    if (best == kNoRow)
       return;
-    }
+    open_waits_.back().assumed = best;
     Count(ImportLoss::kInferredWait);
     pending_[stream].push_back(best);
+  }
+
+  void Keep(const OpenWait& wait) {
+    if (open_waits_.size() == kMostOpenWaits) {
+      Drop(open_waits_.front());
+      open_waits_.pop_front();
+    }
+    open_waits_.push_back(wait);
+  }
+  void Drop(const OpenWait& wait) {
+    if (wait.assumed == kNoRow)
+      Count(ImportLoss::kUnknownWait);
+  }
+
+  static bool BeginsAt(int64_t begin_ns, int64_t end_ns) {
+    return end_ns <= begin_ns + kClockNoiseNs && begin_ns <= end_ns + kOrdinaryGapNs;
+  }
+  // Of another stream, an event behind it was recorded, and it ended last of those at
+  // whose end a work of this stream begins.
+  uint32_t EndedAt(uint32_t stream, int64_t begin_ns) const {
+    uint32_t best = kNoRow;
+    for (uint32_t other = 0; other < issued_.size(); ++other) {
+      const std::vector<uint32_t>& works = issued_[other];
+      if (other == stream)
+        continue;
+      auto after = std::partition_point(works.begin(), works.end(), [&](uint32_t work) {
+        return EndOf(work) <= begin_ns + kClockNoiseNs;
+      });
+      for (; after != works.begin() && BeginsAt(begin_ns, EndOf(*(after - 1))); --after)
+        if (const uint32_t work = *(after - 1);
+            recorded_at_[work] != kNoRow &&
+            (best == kNoRow || EndOf(work) > EndOf(best)))
+          best = work;
+    }
+    return best;
+  }
+  // What a work of this stream waits for that has begun then, as far as one of the open
+  // waits may be its own. kNoRow: nothing.
+  uint32_t TakeOpenWait(uint32_t stream, int64_t begin_ns) {
+    const uint32_t work = EndedAt(stream, begin_ns);
+    if (work == kNoRow)
+      return kNoRow;
+    const auto wait = std::find_if(
+        open_waits_.begin(), open_waits_.end(),
+        [&](const OpenWait& open) { return recorded_at_[work] < open.at; });
+    if (wait == open_waits_.end())
+      return kNoRow;
+    if (wait->assumed == kNoRow)
+      Count(ImportLoss::kInferredWait);
+    open_waits_.erase(wait);
+    return work;
+  }
+  // The wait was that of the work which has begun at its end.
+  void CloseWaitFor(uint32_t awaited) {
+    const auto wait =
+        std::find_if(open_waits_.begin(), open_waits_.end(),
+                     [&](const OpenWait& open) { return open.assumed == awaited; });
+    if (wait != open_waits_.end())
+      open_waits_.erase(wait);
   }
 
   // What the work waits for. Of one without a recorded launch it is not known whether
@@ -170,10 +244,20 @@ class Explainer {
     if (last_work_[work.stream] != kNoRow)
       inputs = EndOf(last_work_[work.stream]);
     for (const uint32_t awaited : start.awaited) {
-      found_.is_awaited[awaited] = true;
       inputs = std::max(inputs, EndOf(awaited));
+      if (BeginsAt(work.time.begin_ns, EndOf(awaited)))
+        CloseWaitFor(awaited);
     }
     const int64_t reached = point.at_ns + latency_ns_;
+    if (order_.call_of[point.row] != kNoRow &&
+        work.time.begin_ns > std::max(inputs, reached) + kOrdinaryGapNs)
+      if (const uint32_t other = TakeOpenWait(work.stream, work.time.begin_ns);
+          other != kNoRow) {
+        start.awaited.push_back(other);
+        inputs = std::max(inputs, EndOf(other));
+      }
+    for (const uint32_t awaited : start.awaited)
+      found_.is_awaited[awaited] = true;
     start.begin_ns = std::max({work.time.begin_ns, inputs, reached});
     start.end_ns = std::max(start.begin_ns, work.time.end_ns);
     if (start.begin_ns > work.time.begin_ns)
@@ -321,6 +405,8 @@ class Explainer {
   std::vector<std::vector<uint32_t>> pending_;  // by stream: to wait for
   std::vector<std::vector<uint32_t>> issued_;   // by stream, in order
   std::vector<uint32_t> last_stream_;           // by thread: used last
+  std::deque<OpenWait> open_waits_;             // in order
+  std::vector<uint32_t> recorded_at_;  // by work: point of the first event behind it
   // By correlation of the recording call: TailOf every stream then.
   std::unordered_map<int64_t, std::vector<std::vector<uint32_t>>> events_;
 };

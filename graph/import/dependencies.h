@@ -11,6 +11,10 @@
 //   - A stream's wait belongs to the work that is issued next, and is for the work of
 //     another stream, issued before it, that ended last among those that had ended when
 //     the waiting work began; each wait before one work takes another stream.
+//   - Where that work did not begin at such an end, the wait may be that of another
+//     stream, to which something is issued only later (FSDP2's copies beside its
+//     products): it belongs to work that nothing else explains and that begins at the
+//     end of another stream's, behind which an event was recorded before the wait.
 //   - The host's wait for a stream is for the one that its thread used last, if that
 //     had ended by then; any other wait is for what had ended last.
 //
