@@ -349,14 +349,14 @@ void ForksBesideThreads() {
     static_cast<volatile char*>(ballast)[at] = 1;
   std::atomic<bool> over{false};
   std::vector<std::thread> threads;
-  for (int i = 0; i < 8; ++i)
+  for (int i = 0; i < 2; ++i)
     threads.emplace_back([&] {
       int ends[2];
       CHECK(pipe(ends) == 0);
       for (char byte = 0; !over;)
         CHECK(write(ends[1], &byte, 1) == 1 && read(ends[0], &byte, 1) == 1);
     });
-  for (int i = 0; i < 100; ++i)
+  for (int i = 0; i < 40; ++i)
     CHECK(Ended(Child([] {})));
   over = true;
   for (std::thread& thread : threads)
