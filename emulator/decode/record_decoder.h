@@ -158,8 +158,8 @@ class RecordDecoder {
   }
   WorkTotals Totals() const;
 
-  // A call has found too little memory, and none has taken any since: who gets less, or
-  // frees its cache and tries again, goes on.
+  // An allocation has failed, and none has succeeded since: a program that allocates
+  // less, or frees its cache and retries, has recovered.
   bool is_short_of_memory() const { return short_of_memory_; }
 
  private:

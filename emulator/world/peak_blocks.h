@@ -1,9 +1,9 @@
 // What PyTorch's caching allocator had given to tensors when that was the most: each
 // block, and when it was taken.
 //
-// Blocks that are given back are forgotten, but for those that were held at the peak:
-// they are kept until a later peak. So the memory is that of the blocks at the peak and
-// of those held now.
+// Freed blocks are dropped, except those that were live at the peak, which are kept
+// until a later peak. Memory: the blocks live at the peak or now, and 16 bytes for each
+// backward pass.
 //
 // Thread rule: one thread (the session's).
 

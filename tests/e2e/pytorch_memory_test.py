@@ -49,7 +49,7 @@ for step in range(20):
     kept.append(torch.empty(8 << 30, dtype=torch.uint8, device="cuda"))
 """
 
-# Finds too little, goes on with less, and fails for another reason.
+# Recovers from a failed allocation, and fails for another reason.
 GOES_ON_WITH_LESS = """
 import torch
 gib = 1 << 30

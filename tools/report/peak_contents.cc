@@ -13,7 +13,8 @@ namespace {
 using Part = PeakContents::Part;
 using Bounds = std::span<const graph::IterationBounds>;
 
-// The latest one that begins by then, and what is between it and the next.
+// The last iteration that begins at or before the op. It includes the ops up to the
+// next.
 std::optional<size_t> IterationAt(Bounds iterations, uint64_t op) {
   const auto after = std::upper_bound(
       iterations.begin(), iterations.end(), op,

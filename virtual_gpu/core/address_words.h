@@ -14,7 +14,7 @@
 namespace vrank::gpu {
 
 // Calls `visit(place, word)` for each 8-byte word of a parameter of that size at `at`:
-// of a list of tensors for those that the launch uses, else for all from the place
+// for a list of tensors, the words that the launch uses; otherwise all from offset
 // `first` on.
 template <typename Visit>
 void ForAddressWords(const KernelLaunch& launch, uint32_t parameter,

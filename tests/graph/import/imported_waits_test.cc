@@ -50,8 +50,8 @@ TEST(ImportedWaitsTest, WorkWithoutALaunchDoesNotTakeALaterOnesWait) {
   EXPECT_EQ(EndOf("copy", import->graph), 4'215'000);
 }
 
-// FSDP2 tells a stream to wait for what another one did before, and issues more to that
-// one before it issues anything to the first.
+// FSDP2 makes a stream wait for earlier work of another stream, and launches more work
+// on the latter before it launches any on the former.
 TEST(ImportedWaitsTest, AWaitIsForWhatBeginsAtAnEndAndNothingElseExplains) {
   HandProfile profile;
   profile.Step(0, 1000, 4300);

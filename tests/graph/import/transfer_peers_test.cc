@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kUs = 1'000;
 
-// Ranks whose transfers have no peers; transfers are added with those that are right.
+// Ranks with transfers of unknown peers; each is added with its expected peer.
 class TransferPeersTest : public testing::Test {
  protected:
   explicit TransferPeersTest(int32_t ranks = 4) : recordings_(ranks) {
