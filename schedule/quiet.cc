@@ -34,11 +34,14 @@ QuietDecision DecideWhenQuiet(const QuietSession& session) {
   if (query.has_value() && ComesBeforeLimit(session))
     return past_unseen ? QuietDecision::kAnswerQuery : QuietDecision::kNothing;
   const auto& limit = session.earliest_limit;
-  if (!limit.has_value())
-    return !waits_unseen && session.all_wait_here &&
-                   quiet_for(Milliseconds(schedule::kDeadlock))
-               ? QuietDecision::kDeadlock
-               : QuietDecision::kNothing;
+  if (!limit.has_value()) {
+    const bool is_stuck =
+        session.all_wait_here
+            ? quiet_for(Milliseconds(schedule::kDeadlock))
+            : session.ends_stuck_ranks && quiet_for(Milliseconds(schedule::kStuck));
+    return !waits_unseen && is_stuck ? QuietDecision::kDeadlock
+                                     : QuietDecision::kNothing;
+  }
   const bool past_limit = !waits_unseen || session.ends_at_rest ||
                           quiet_for(PatienceFor(limit->ns - limit->clock_ns));
   return past_limit && !limit->granted ? QuietDecision::kEndLimit

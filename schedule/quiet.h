@@ -42,6 +42,9 @@ struct QuietSession {
   bool others_may_pass = true;
   // All ranks that have not exited are blocked in the emulator.
   bool all_wait_here = false;
+  // A rank whose threads wait for each other, and not in the emulator, is stuck. False:
+  // it is left to a debugger (--hang-after 0).
+  bool ends_stuck_ranks = true;
 
   std::optional<OpenQuery> oldest_query;
 

@@ -14,7 +14,7 @@
 namespace vrank::protocol {
 
 inline constexpr uint64_t kMagic = 0x314b4e4152565256;  // "VRVRANK1"
-inline constexpr uint32_t kVersion = 25;
+inline constexpr uint32_t kVersion = 26;
 
 inline constexpr size_t kRingBytes = size_t{4} << 20;  // mapped twice in a row
 inline constexpr size_t kBounceBytes = size_t{1} << 20;
@@ -316,10 +316,24 @@ struct FollowerGaps {
   FollowerGap entries[kFollowerGaps];
 };
 
+// Asks a process of the rank what its threads wait for. Only a process that catches the
+// signal (SigCgt in /proc/PID/status) is sent it, and only where the run is about to
+// end.
+inline constexpr int kAskThreadsSignal = 52;  // SIGRTMIN + 18
+inline constexpr size_t kThreadReportBytes = 8192;
+// One process answers at a time.
+struct ThreadReport {
+  alignas(64) std::atomic<uint32_t> asked;  // questions so far; by the emulator
+  std::atomic<uint32_t> told;     // number of the question that is answered completely
+  std::atomic<uint32_t> bytes;    // of `text`, which may grow until then
+  char text[kThreadReportBytes];  // lines, without an end of its own
+};
+
 struct Segment {
   SegmentHeader header;
   AnswerSlot answers[kAnswerSlots];
   BrokenCommunicators broken;
+  ThreadReport threads;
   OtherWait other_waits[kOtherWaits];
   PublishedToken published[kPublishedTokens];
   alignas(4096) unsigned char bounce[kBounceBytes];

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -11,7 +12,9 @@
 #include <algorithm>
 #include <atomic>
 #include <climits>
+#include <fstream>
 #include <new>
+#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -32,6 +35,17 @@ absl::Status SystemError(const char* what) {
   return absl::InternalError(fmt::format(
       "shared segment: {}: {}; is memory or the limit on open files used up?", what,
       strerror(errno)));
+}
+
+// Without a handler the signal would end the process.
+bool CatchesQuestion(pid_t pid) {
+  std::ifstream status(fmt::format("/proc/{}/status", pid));
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("SigCgt:"))
+      return (std::stoull(line.substr(sizeof "SigCgt:" - 1), nullptr, 16) >>
+                  (protocol::kAskThreadsSignal - 1) &
+              1) != 0;
+  return false;
 }
 
 }  // namespace
@@ -116,6 +130,23 @@ std::vector<uint64_t> GuestLink::gaps_found() const {
 
 protocol::Segment* GuestLink::segment() const {
   return reinterpret_cast<protocol::Segment*>(base_);
+}
+
+std::string GuestLink::AskThreads(pid_t pid, std::chrono::milliseconds limit) const {
+  constexpr std::chrono::milliseconds kBetweenLooks(2);
+  if (!CatchesQuestion(pid))
+    return "";
+  protocol::ThreadReport& report = segment()->threads;
+  report.bytes.store(0);
+  const uint32_t number = report.asked.fetch_add(1) + 1;
+  if (kill(pid, protocol::kAskThreadsSignal) != 0)
+    return "";
+  const auto until = std::chrono::steady_clock::now() + limit;
+  while (report.told.load(std::memory_order_acquire) != number &&
+         std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(kBetweenLooks);
+  const size_t bytes = report.bytes.load(std::memory_order_acquire);
+  return std::string(report.text, std::min(bytes, sizeof report.text));
 }
 
 const protocol::Settings& GuestLink::settings() const {

@@ -22,6 +22,7 @@
 #include <sys/types.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -163,6 +164,11 @@ class GuestLink {
   bool HasGrant() const;
   // A thread sleeps for a moment and goes on by itself: the rank is not at rest.
   bool LooksAgainSoon() const { return segment()->header.nappers.load() != 0; }
+
+  // What the threads of a process of the rank wait for, as lines; empty where it does
+  // not answer within `limit` of real time. A signal may end a wait of the program's:
+  // only where the run is about to end.
+  std::string AskThreads(pid_t pid, std::chrono::milliseconds limit) const;
 
   // The processes of the rank that are connected.
   std::vector<pid_t> pids() const;

@@ -1,6 +1,7 @@
 #include "emulator/session/failure_reaction.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -54,11 +55,11 @@ std::string ReasonFor(const absl::Status& status) {
 
 FailureReaction::FailureReaction(World* world, ThreadWatch* threads,
                                  const RankProcesses* processes,
-                                 std::optional<int32_t> hung, milliseconds grace)
+                                 std::set<int32_t> stuck, milliseconds grace)
     : world_(world),
       threads_(threads),
       processes_(processes),
-      hung_(hung),
+      stuck_(std::move(stuck)),
       grace_(grace) {
   for (const auto& rank : world_->real())
     if (MayReact(*rank))
@@ -66,7 +67,7 @@ FailureReaction::FailureReaction(World* world, ThreadWatch* threads,
 }
 
 bool FailureReaction::MayReact(const RealRank& rank) const {
-  return !processes_->has_exited(rank.rank()) && rank.rank() != hung_ &&
+  return !processes_->has_exited(rank.rank()) && !stuck_.contains(rank.rank()) &&
          rank.link().connected() && rank.link().owner_pid() != 0;
 }
 

@@ -17,7 +17,6 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <optional>
 #include <set>
 #include <string>
 
@@ -36,10 +35,10 @@ class FailureReaction {
   // user has interrupted the run, or nothing starts or ends processes any more.
   using Poll = std::function<absl::Status(std::chrono::milliseconds)>;
 
-  // All pointers outlive it. `grace`: how long ranks may react. `hung`: the rank that
+  // All pointers outlive it. `grace`: how long ranks may react. `stuck`: the ranks that
   // ended the job by doing nothing, which will not react.
   FailureReaction(World* world, ThreadWatch* threads, const RankProcesses* processes,
-                  std::optional<int32_t> hung, std::chrono::milliseconds grace);
+                  std::set<int32_t> stuck, std::chrono::milliseconds grace);
 
   // The failure is the job's, and there are ranks that may react. Other failures are
   // about vrank, its files or its user.
@@ -66,7 +65,7 @@ class FailureReaction {
   World* const world_;
   ThreadWatch* const threads_;
   const RankProcesses* const processes_;
-  const std::optional<int32_t> hung_;
+  const std::set<int32_t> stuck_;
   const std::chrono::milliseconds grace_;
   std::set<int32_t> others_;                // ranks that may react, at first
   std::map<int32_t, QuietWatch> quiet_;     // by rank

@@ -144,7 +144,7 @@ void AttachCopiedRanks(int32_t rank, const World& world, const GlooPeers& gloo,
 absl::Status StuckError(const World& world, const StoreServer& store,
                         const LaunchOptions& launch,
                         const std::map<int32_t, ExitStatus>& exits,
-                        const std::vector<int32_t>& lost) {
+                        const std::vector<int32_t>& lost, const std::string& threads) {
   std::vector<int32_t> gone;
   for (const auto& rank : world.real())
     if (rank->closed())
@@ -152,6 +152,11 @@ absl::Status StuckError(const World& world, const StoreServer& store,
   std::string who =
       "the job is stuck: every real rank waits, and nothing can move; do all ranks "
       "make the same calls in the same order?";
+  if (!threads.empty() && store.Waits().empty())
+    who =
+        "the job is stuck: every thread of every real rank waits for another one or "
+        "for "
+        "the GPU, none of them with a limit, and nothing can move";
   const auto is_lost = [&lost](int32_t rank) {
     return std::find(lost.begin(), lost.end(), rank) != lost.end();
   };
@@ -175,7 +180,7 @@ absl::Status StuckError(const World& world, const StoreServer& store,
         "all ranks make the same calls?",
         FormatRanks(gone));
   absl::Status stuck =
-      absl::AbortedError(who + StoreLines(store) + WaitingLines(world));
+      absl::AbortedError(who + StoreLines(store) + WaitingLines(world) + threads);
   // Followers exchange data as their leader does, which need not be so in the real job:
   // with them real, it may end otherwise.
   const std::set<int32_t>& exchanging = world.exchanging_followers();

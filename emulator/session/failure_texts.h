@@ -41,11 +41,12 @@ void AttachCopiedRanks(int32_t rank, const World& world, const GlooPeers& gloo,
                        int32_t world_size, absl::Status* error);
 
 // The error of a job in which every real rank waits or has ended. `exits`: of ranks
-// that have ended. `lost`: ranks without which the job went on.
+// that have ended. `lost`: ranks without which the job went on. `threads`: of ranks
+// that do not wait in the emulator (ThreadReports).
 absl::Status StuckError(const World& world, const StoreServer& store,
                         const LaunchOptions& launch,
                         const std::map<int32_t, ExitStatus>& exits,
-                        const std::vector<int32_t>& lost);
+                        const std::vector<int32_t>& lost, const std::string& threads);
 
 }  // namespace vrank::emulator
 

@@ -14,12 +14,13 @@ using std::chrono::milliseconds;
 
 QuietScheduler::QuietScheduler(World* world, StoreServer* store, RestWatch* rest,
                                ThreadWatch* threads, CausalityWatch* causality,
-                               bool has_virtual_ranks)
+                               bool has_virtual_ranks, bool ends_stuck_ranks)
     : world_(world),
       store_(store),
       rest_(rest),
       causality_(causality),
       has_virtual_ranks_(has_virtual_ranks),
+      ends_stuck_ranks_(ends_stuck_ranks),
       quiet_(threads) {}
 
 milliseconds QuietScheduler::QuietFor() {
@@ -51,6 +52,7 @@ absl::StatusOr<QuietScheduler::Outcome> QuietScheduler::Decide() {
   session.all_wait_here = std::all_of(real.begin(), real.end(), [](const auto& rank) {
     return rank->closed() || rank->has_questions();
   });
+  session.ends_stuck_ranks = ends_stuck_ranks_;
   const auto query = session.oldest_query = world_->OldestQuery();
   if (next.has_value())
     session.earliest_limit = {next->limit.ns, next->rank->link().host_now_ns(),

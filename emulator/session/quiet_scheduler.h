@@ -26,16 +26,16 @@ namespace vrank::emulator {
 class QuietScheduler {
  public:
   // All outlive it. `has_virtual_ranks`: keys of the store that no real rank sets may
-  // be theirs.
+  // be theirs. `ends_stuck_ranks`: schedule::QuietSession.
   QuietScheduler(World* world, StoreServer* store, RestWatch* rest,
                  ThreadWatch* threads, CausalityWatch* causality,
-                 bool has_virtual_ranks);
+                 bool has_virtual_ranks, bool ends_stuck_ranks);
 
   enum class Outcome {
     kNothing,
     kDecided,
     // No thread can run, each waits for another one or for the emulator, and nothing is
-    // left to decide.
+    // left to decide: not even a limit.
     kDeadlock,
   };
   // Decides what comes first in virtual time. An error is the store's.
@@ -62,6 +62,7 @@ class QuietScheduler {
   RestWatch* const rest_;
   CausalityWatch* const causality_;
   const bool has_virtual_ranks_;
+  const bool ends_stuck_ranks_;
   QuietWatch quiet_;  // of all ranks
   QuietWatch::Clock::time_point short_looks_until_;
 };

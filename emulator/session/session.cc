@@ -17,6 +17,7 @@
 #include "emulator/session/launcher_errors.h"
 #include "emulator/session/rank_exit.h"
 #include "emulator/session/rank_waits.h"
+#include "emulator/session/thread_reports.h"
 #include "emulator/watch/socket_owner.h"
 #include "schedule/policy.h"
 
@@ -195,7 +196,8 @@ void Session::MakeParts() {
   wait_scheduler_ = std::make_unique<WaitScheduler>(world, rest_.get(), &threads_,
                                                     &causality_, has_followers);
   quiet_scheduler_ = std::make_unique<QuietScheduler>(
-      world, store_.get(), rest_.get(), &threads_, &causality_, !all_real);
+      world, store_.get(), rest_.get(), &threads_, &causality_, !all_real,
+      /*ends_stuck_ranks=*/options_.hang_after.count() != 0);
   hang_watch_ = std::make_unique<HangWatch>(options_.hang_after, world, &processes_,
                                             supervisor_.get(), options_.on_note);
   store_watch_ =
@@ -337,8 +339,10 @@ absl::Status Session::DecideSomeRun(bool* decided) {
   // A thread of a blocked rank may abort what others wait for. Until it moves the
   // session is quiet, so that it is looked at again soon.
   if (outcome == QuietScheduler::Outcome::kDeadlock &&
-      !blocked_ranks_->LetSleepersCatchUp())
+      !blocked_ranks_->LetSleepersCatchUp()) {
+    stuck_ = RanksOutside(*world_);
     return Stuck();
+  }
   return absl::OkStatus();
 }
 
@@ -388,18 +392,21 @@ absl::Status Session::CheckOver(bool* over) {
 
 absl::Status Session::Stuck() const {
   return StuckError(*world_, *store_, options_.launch, processes_.exits(),
-                    lost_.ranks());
+                    lost_.ranks(), ThreadReports(*world_));
 }
 
 absl::Status Session::CheckHang() {
   const std::optional<std::string> hang = hang_watch_->Check();
   if (!hang.has_value())
     return absl::OkStatus();
+  if (hang_watch_->hung().has_value())
+    stuck_.insert(*hang_watch_->hung());
   const std::string what =
       processes_.NotStarted().empty()
           ? *hang
           : DescribeNotStarted(options_.launch, processes_, options_.hang_after);
-  return absl::DeadlineExceededError(what + MeanwhileOrRefused(*world_, *store_));
+  return absl::DeadlineExceededError(what + MeanwhileOrRefused(*world_, *store_) +
+                                     ThreadReports(*world_));
 }
 
 // --- Events
@@ -507,8 +514,7 @@ absl::Status Session::CheckExits() {
 void Session::LetRanksReact(absl::Status* status) {
   if (status->ok() || supervisor_ == nullptr)
     return;
-  FailureReaction reaction(world_.get(), &threads_, &processes_,
-                           hang_watch_ == nullptr ? std::nullopt : hang_watch_->hung(),
+  FailureReaction reaction(world_.get(), &threads_, &processes_, stuck_,
                            options_.failure_grace);
   if (!reaction.IsDue(*status))
     return;

@@ -189,7 +189,8 @@ class Session {
 
   absl::Status store_status_;  // of what was read at the store while a rank joined
   absl::Status interrupted_;
-  bool ending_ = false;  // output no longer matters
+  bool ending_ = false;      // output no longer matters
+  std::set<int32_t> stuck_;  // ranks that wait for ever, and not in the emulator
   bool addresses_randomized_ = false;
   std::map<std::string, uint64_t> foreign_connections_;
   uint64_t ops_ = 0;  // of the engine, when something moved last

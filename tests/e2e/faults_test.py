@@ -1,6 +1,7 @@
 """What goes wrong is named in one message, and nothing is left behind."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -8,6 +9,23 @@ import time
 import unittest
 
 import vrank_runner as vrank
+
+
+HELD = re.compile(r"    faulty_guest \((?P<waiter>\d+)\) waits for a mutex that "
+                  r"faulty_guest \((?P<holder>\d+)\) holds")
+
+INVERSION = """
+import threading, time
+locks = [threading.Lock(), threading.Lock()]
+def take(own, other):
+    with own:
+        time.sleep(0.01)
+        with other:
+            pass
+thread = threading.Thread(target=take, args=locks[::-1], name="saver")
+thread.start()
+take(*locks)
+"""
 
 
 class FaultsTest(unittest.TestCase):
@@ -102,6 +120,30 @@ class FaultsTest(unittest.TestCase):
     def test_hang(self):
         self.fails("hang", "rank 1", "gdb -p", "--hang-after", "all_reduce",
                    more=("--hang-after", 3))
+
+    def test_threads_that_wait_for_each_other(self):
+        """Named without the limit of a hang: nothing but they could move."""
+        done = self.fails("inversion", "the job is stuck: every thread of every real rank waits",
+                          "rank 0: host waits for lane 1: all_reduce #0")
+        holders = {}
+        for line in done.stderr.splitlines():
+            if (found := HELD.fullmatch(line)) is not None:
+                holders[found["waiter"]] = found["holder"]
+        self.assertEqual(len(holders), 2, done.stderr)
+        self.assertEqual({holders[holders[waiter]] for waiter in holders}, set(holders))
+
+    def test_threads_of_python_that_wait_for_each_other(self):
+        done = vrank.run("emulate", "--world-size", 1, "--real", 0, "--gpu", "h100", "--",
+                         "/usr/bin/python3", "-c", INVERSION, check=False, timeout=120)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertRegex(done.stderr, r"MainThread \(\d+\) waits for a lock or semaphore that "
+                         r"saver \(\d+\) took last, at <string>:\d+ in take")
+        self.assertRegex(done.stderr, r"saver \(\d+\) waits for a lock or semaphore that "
+                         r"MainThread \(\d+\) took last, at <string>:\d+ in take")
+
+    def test_a_hang_names_what_is_waited_for(self):
+        self.fails("hang", "threads of process", "is in system call",
+                   more=("--hang-after", 1))
 
     def test_a_rank_that_spins(self):
         """It is named, with its process, and ends the job after ten times as long."""

@@ -9,7 +9,8 @@
 // Ranks that never get on: spin (runs), spin-early (before any call), children-spin
 // (waits for a child that spins), poll-event (asks for work that cannot end, with other
 // calls in between), poll-sleep, poll-sleep-until (look at a flag that nobody sets),
-// refused-pause (waits for the effect of a call that is refused)
+// refused-pause (waits for the effect of a call that is refused), inversion (two
+// threads take two mutexes, each the other one first)
 //
 // init-order: the ranks join two communicators, each in another order.
 //
@@ -28,6 +29,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
+#include <thread>
 
 namespace {
 
@@ -141,6 +144,18 @@ void SendInACircle(ncclComm_t comm, int rank, int size) {
           "ncclRecv");
 }
 
+void TakeInBothOrders() {
+  static std::mutex first, second;
+  const auto take = [](std::mutex* own, std::mutex* others) {
+    const std::lock_guard held(*own);
+    usleep(10'000);
+    const std::lock_guard never(*others);
+  };
+  std::thread other(take, &second, &first);
+  take(&first, &second);
+  other.join();
+}
+
 void GoWrong(const char* mode, ncclComm_t comm, float* data) {
   if (strcmp(mode, "crash") == 0)
     raise(SIGSEGV);
@@ -162,6 +177,8 @@ void GoWrong(const char* mode, ncclComm_t comm, float* data) {
   if (strcmp(mode, "hang") == 0)
     for (;;)
       pause();
+  if (strcmp(mode, "inversion") == 0)
+    TakeInBothOrders();
   if (strcmp(mode, "spin") == 0)
     Spin();
   if (strcmp(mode, "children-spin") == 0) {

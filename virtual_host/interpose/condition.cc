@@ -22,6 +22,7 @@
 #include "virtual_host/system/real_calls.h"
 #include "virtual_host/turns/thread_state.h"
 #include "virtual_host/wait/condition_queue.h"
+#include "virtual_host/wait/thread_waits.h"
 
 namespace vrank::host {
 namespace {
@@ -102,6 +103,7 @@ void SleepCancellably(Wait* wait) {
 
 int WaitInTurn(GuestChannel* channel, pthread_cond_t* condition, pthread_mutex_t* mutex,
                std::optional<TimePoint> limit) {
+  const ThreadWaitScope waits(WaitKind::kCondition, condition);
   HostThread* const helper = channel->WaiterHere();
   ConditionWaiter& waiter = this_waiter;
   Wait wait{channel, mutex, &waiter, limit.has_value(), std::nullopt};

@@ -24,6 +24,7 @@
 #include "virtual_host/system/real_calls.h"
 #include "virtual_host/turns/futex.h"
 #include "virtual_host/turns/thread_state.h"
+#include "virtual_host/wait/thread_waits.h"
 
 namespace vrank::host {
 namespace {
@@ -52,6 +53,13 @@ pid_t HolderOf(const pthread_rwlock_t* lock) {
   return lock->__data.__cur_writer;
 }
 
+constexpr WaitKind KindOf(const pthread_mutex_t*) {
+  return WaitKind::kMutex;
+}
+constexpr WaitKind KindOf(const pthread_rwlock_t*) {
+  return WaitKind::kReadWriteLock;
+}
+
 // Takes it with `attempt`, unless a thread has it that may have to run first.
 template <typename AnyLock>
 int TryBesideHidden(GuestChannel* channel, AnyLock* lock, int (*attempt)(AnyLock*)) {
@@ -76,8 +84,11 @@ int Lock(AnyLock* lock, Wait real, int (*attempt)(AnyLock*)) {
       [[likely]]
     return real(lock);
   int result = TryBesideHidden(channel, lock, attempt);
-  if (result != EBUSY || !IsPlain(lock))
-    return result != EBUSY ? result : real(lock);
+  if (result != EBUSY)
+    return result;
+  const ThreadWaitScope waits(KindOf(lock), lock);
+  if (!IsPlain(lock))
+    return real(lock);
   HostThread* const helper = channel->WaiterHere();
   if (helper == nullptr)
     return real(lock);

@@ -15,6 +15,7 @@
 #include "virtual_host/system/real_calls.h"
 #include "virtual_host/turns/running_threads.h"
 #include "virtual_host/turns/thread_state.h"
+#include "virtual_host/wait/thread_waits.h"
 
 namespace vrank::host {
 
@@ -100,6 +101,7 @@ extern "C" VRANK_EXPORT int pthread_join(pthread_t thread, void** result) {
       channel == nullptr || pthread_equal(thread, pthread_self()) != 0
           ? nullptr
           : channel->WaiterHere();
+  const ThreadWaitScope waits(WaitKind::kThreadEnd, RunningThreads::End(thread));
   if (self == nullptr) {
     const int code = Real().pthread_join(thread, result);
     if (channel != nullptr)

@@ -24,6 +24,7 @@
 #include "virtual_host/system/real_calls.h"
 #include "virtual_host/turns/futex.h"
 #include "virtual_host/turns/thread_state.h"
+#include "virtual_host/wait/thread_waits.h"
 
 namespace vrank::host {
 namespace {
@@ -67,6 +68,7 @@ template <typename Wait>
 int WaitForSemaphore(clockid_t clock, const timespec* limit, sem_t* semaphore,
                      Wait wait) {
   GuestChannel* const channel = ProcessChannel();
+  const ThreadWaitScope waiting(WaitKind::kSemaphore, semaphore);
   const std::optional<Duration> start =
       channel == nullptr ? std::nullopt : ClockStart(channel->settings(), clock);
   HostThread* const helper =
@@ -93,8 +95,10 @@ int ToErrno(int error) {
 }
 
 int AndGot(sem_t* semaphore, int result) {
-  if (GuestChannel* const channel = result == 0 ? ConnectedChannel() : nullptr)
+  if (GuestChannel* const channel = result == 0 ? ConnectedChannel() : nullptr) {
+    thread_waits.Took(semaphore);
     channel->Got(semaphore);
+  }
   return result;
 }
 
@@ -129,13 +133,15 @@ VRANK_EXPORT int sem_wait(sem_t* semaphore) {
   if (channel != nullptr)
     channel->DropReading();
   HostThread* const helper = channel == nullptr ? nullptr : channel->WaiterHere();
+  const ThreadWaitScope waiting(WaitKind::kSemaphore, semaphore);
   if (helper == nullptr) {
     const int result = Real().sem_wait(semaphore);
     if (channel != nullptr)
       channel->LetHelpersRun();
     return AndGot(semaphore, result);
   }
-  return WaitForSemaphoreAsHelper(channel, helper, semaphore, vrank::TimePoint::Max());
+  return AndGot(semaphore, WaitForSemaphoreAsHelper(channel, helper, semaphore,
+                                                    vrank::TimePoint::Max()));
 }
 
 // Python (seen: 3.11) computes a limit before it takes any lock, and tries this first.

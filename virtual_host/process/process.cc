@@ -11,9 +11,11 @@
 #include "base/guest/export.h"
 #include "base/guest/raw_log.h"
 #include "virtual_host/process/spawned_rank.h"
+#include "virtual_host/process/thread_report.h"
 #include "virtual_host/system/real_calls.h"
 #include "virtual_host/turns/running_threads.h"
 #include "virtual_host/wait/condition_queue.h"
+#include "virtual_host/wait/thread_waits.h"
 #include "virtual_host/wait/watchers.h"
 
 namespace vrank::host {
@@ -47,6 +49,8 @@ void AfterForkInChild() {
     _exit(1);
   }
   Stored()->BecomeForkChild();
+  ThreadWaits::ForgetSelf();
+  AnswerThreadQuestions(connection.segment);
   condition_queue.ForgetAll();
   running_threads.ForgetAll();
 }
@@ -119,6 +123,7 @@ void Open(const char* text) {
   new (channel_storage) GuestChannel(connection, HasRealGpu());
   if (StartedBesideAProgram())
     Stored()->StandAside();
+  AnswerThreadQuestions(connection.segment);
   pthread_atfork(StirForFork, StirForFork, AfterForkInChild);
 }
 
