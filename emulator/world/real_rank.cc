@@ -122,6 +122,8 @@ void RealRank::LogIterations(graph::Engine* engine,
                              std::function<bool(const std::string&)> matches) {
   iteration_log_ = std::make_unique<IterationLog>(program_.get(), std::move(matches));
   timeline_.Add(iteration_log_.get());
+  gpu_activity_ = std::make_unique<GpuActivity>(program_.get());
+  timeline_.Add(gpu_activity_.get());
   engine->ObserveTimeline(rank_, &timeline_);
 }
 

@@ -25,6 +25,7 @@
 #include "emulator/payload/transport.h"
 #include "emulator/world/activity_publisher.h"
 #include "emulator/world/allocator_log.h"
+#include "emulator/world/gpu_activity.h"
 #include "emulator/world/host_cpu.h"
 #include "emulator/world/iteration_log.h"
 #include "emulator/world/peak_blocks.h"
@@ -97,6 +98,7 @@ class RealRank {
   void LogIterations(graph::Engine* engine,
                      std::function<bool(const std::string&)> matches);
   const IterationLog& iteration_log() const { return *iteration_log_; }
+  const GpuActivity& gpu_activity() const { return *gpu_activity_; }
 
   const HostCpu& host_cpu() const { return host_cpu_; }
   const ThreadCpuLog& thread_cpu() const { return thread_cpu_; }
@@ -152,6 +154,7 @@ class RealRank {
   std::unique_ptr<graph::Program> program_;
   std::unique_ptr<RecordDecoder> decoder_;
   std::unique_ptr<IterationLog> iteration_log_;
+  std::unique_ptr<GpuActivity> gpu_activity_;
   std::unique_ptr<ActivityPublisher> publisher_;
   HostCpu host_cpu_;
   ThreadCpuLog thread_cpu_;

@@ -237,6 +237,30 @@ int64_t MeanIteration(const Json& json) {
   return static_cast<int64_t>(sum / static_cast<double>(count - 1) + 0.5) + passes;
 }
 
+// What the GPU does in the longest last iteration of a real rank. Older versions do not
+// state it.
+void AddGpuTime(const Json& json, JobResult* result) {
+  const Json* longest = nullptr;
+  int64_t most = 0;
+  for (const Json& rank : At(json, "ranks")) {
+    const auto time = rank.find("last_iteration_gpu");
+    if (time == rank.end() || time->is_null())
+      continue;
+    const Json& lengths = At(rank, "iteration_time_ns");
+    const int64_t length =
+        lengths.empty() ? 0 : Amount(lengths.back(), "iteration_time_ns");
+    if (longest == nullptr || length > most) {
+      longest = &*time;
+      most = length;
+    }
+  }
+  if (longest == nullptr)
+    return;
+  for (const char* part : {"compute", "exposed_communication", "copies", "idle"})
+    result->metrics.push_back(
+        {part, Unit::kTime, AmountAt(*longest, (std::string(part) + "_ns").c_str())});
+}
+
 void AddEmulation(const Json& json, JobResult* result) {
   const Json& iterations = At(json, "iteration_time_ns");
   const int64_t iteration = TimeOf(json, iterations.size() - 1);
@@ -244,6 +268,7 @@ void AddEmulation(const Json& json, JobResult* result) {
       {"iteration_time", Unit::kTime, iteration},
       {"peak_memory", Unit::kBytes, AmountAt(At(json, "memory"), "peak_bytes")},
       {kMeanIteration, Unit::kTime, MeanIteration(json)}};
+  AddGpuTime(json, result);
   result->assumed_ns = AssumedTime(Share(At(json, "ledger"), "assumed"), iteration);
   if (const auto bound = json.find("host_bound"); bound != json.end()) {
     result->is_lower_bound = !bound->is_null();
@@ -455,9 +480,11 @@ absl::StatusOr<Comparison> Compare(JobResult base, JobResult updated, bool any_j
     finding.base = metric;
     finding.updated = *other;
     finding.confidence = Confidence(finding, comparison);
-    finding.is_shown = metric.name != kMeanIteration ||
-                       SaysMore(metric, comparison.base) ||
-                       SaysMore(*other, comparison.updated);
+    const bool is_absent = comparison.base.schema == kEmulateSchema &&
+                           metric.value == 0 && other->value == 0;
+    finding.is_shown = !is_absent && (metric.name != kMeanIteration ||
+                                      SaysMore(metric, comparison.base) ||
+                                      SaysMore(*other, comparison.updated));
     comparison.findings.push_back(std::move(finding));
   }
   comparison.causes = Causes(comparison.base, comparison.updated);

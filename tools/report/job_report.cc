@@ -79,6 +79,9 @@ void AddRanks(const Run& run, bool annotations_alone, JobReport* report) {
     rank.real = true;
     AddTimedIterations(real->iteration_log().Find(annotations_alone), *real, &rank,
                        &report->iteration_source);
+    if (!rank.iterations.empty())
+      rank.gpu_time = real->gpu_activity().Between(rank.iterations.back().begin.ns,
+                                                   rank.iterations.back().end.ns);
     rank.allocator = real->allocator_log().Peak();
     rank.peak_contents =
         ContentsOfPeak(real->peak_blocks(), real->program(), rank.iteration_bounds);

@@ -17,6 +17,7 @@
 #include <absl/status/status.h>
 
 #include "emulator/launch/supervisor.h"
+#include "emulator/world/gpu_activity.h"
 #include "emulator/world/gpu_memory.h"
 #include "emulator/world/iteration_log.h"
 #include "emulator/world/result_collector.h"
@@ -46,6 +47,9 @@ struct RankReport {
   std::optional<PeakContents> peak_contents;
   // Of each iteration: the first op and the last. Real ranks only.
   std::vector<graph::IterationBounds> iteration_bounds;
+  // Of the last iteration, on the device. Of a real rank with a virtual GPU, unless
+  // that iteration is too long (GpuActivity::kMostSpans).
+  std::optional<emulator::GpuTime> gpu_time;
   // In some iteration the host was done before the device. Real ranks only.
   bool host_runs_ahead = false;
   int64_t end_ns = 0;

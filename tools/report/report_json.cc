@@ -122,6 +122,16 @@ Json AllocatorJson(const RankReport& rank) {
               {"peak_contents", ContentsJson(rank.peak_contents)}};
 }
 
+Json GpuTimeJson(const std::optional<emulator::GpuTime>& time) {
+  if (!time.has_value())
+    return nullptr;
+  return Json{{"compute_ns", time->compute_ns},
+              {"exposed_communication_ns", time->exposed_communication_ns},
+              {"copies_ns", time->copies_ns},
+              {"idle_ns", time->idle_ns},
+              {"overlapped_communication_ns", time->overlapped_communication_ns}};
+}
+
 Json RealRankJson(const RankReport& rank, bool real_gpu) {
   Json ends = Json::array();
   for (const emulator::Iteration& iteration : rank.iterations)
@@ -147,6 +157,7 @@ Json RealRankJson(const RankReport& rank, bool real_gpu) {
     if (rank.peak_other_bytes != 0)
       json["peak_memory_by_owner_bytes"]["other_ranks"] = rank.peak_other_bytes;
     json["allocator"] = AllocatorJson(rank);
+    json["last_iteration_gpu"] = GpuTimeJson(rank.gpu_time);
     if (rank.highest_clock_khz != 0)
       json["gpu_clock_khz"] = rank.clock_khz;
     json["flops"] = rank.flops;

@@ -340,6 +340,38 @@ std::string CommunicationTable(const JobReport& report) {
   return "";
 }
 
+// Of the real rank whose last iteration is longest.
+std::string GpuTimeTable(const JobReport& report) {
+  const RankReport* longest = nullptr;
+  const auto length = [](const RankReport& rank) {
+    const emulator::Iteration& last = rank.iterations.back();
+    return last.end.ns - last.begin.ns;
+  };
+  for (const RankReport& rank : report.ranks)
+    if (rank.gpu_time.has_value() &&
+        (longest == nullptr || length(rank) > length(*longest)))
+      longest = &rank;
+  if (longest == nullptr || report.real_gpu || length(*longest) == 0)
+    return "";
+  const emulator::GpuTime& time = *longest->gpu_time;
+  Table table;
+  table.Add({fmt::format("GPU of rank {} in iteration {}", longest->rank,
+                         longest->iterations.size()),
+             "time", "share"});
+  const auto add = [&](const char* what, int64_t ns) {
+    if (ns != 0)
+      table.Add({what, FormatTime(ns),
+                 FormatPercent(static_cast<double>(ns) /
+                               static_cast<double>(length(*longest)))});
+  };
+  add("computes", time.compute_ns);
+  add("  and communicates meanwhile", time.overlapped_communication_ns);
+  add("communicates alone", time.exposed_communication_ns);
+  add("copies alone", time.copies_ns);
+  add("idle", time.idle_ns);
+  return table.ToString(0) + "\n";
+}
+
 // Shown where the host's time is a part of the critical path that matters: it is
 // assumed, unless somebody stated it, or the program's own.
 std::string HostTable(const JobReport& report) {
@@ -545,11 +577,11 @@ std::string Losses(const JobReport& report) {
 
 std::string ReportText(const JobReport& report) {
   return Head(report) + LowerBound(report) + Failure(report) + "\n" +
-         Iterations(report) + "\n" + Ranks(report) + "\n" + CommunicationTable(report) +
-         "\n" + SharedGpus(report) + MemoryLine(report) + AllocatorLines(report) +
-         UncheckedLine(report) + RankZeroLine(report) + ClockLine(report) +
-         DecisionLines(report) + CopiedObjectsLine(report) + Fidelity(report) +
-         Losses(report);
+         Iterations(report) + "\n" + Ranks(report) + "\n" + GpuTimeTable(report) +
+         CommunicationTable(report) + "\n" + SharedGpus(report) + MemoryLine(report) +
+         AllocatorLines(report) + UncheckedLine(report) + RankZeroLine(report) +
+         ClockLine(report) + DecisionLines(report) + CopiedObjectsLine(report) +
+         Fidelity(report) + Losses(report);
 }
 
 }  // namespace vrank::tools
