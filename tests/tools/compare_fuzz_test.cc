@@ -37,7 +37,19 @@ Json Emulation() {
     "schema": "vrank.emulate/1", "world_size": 8, "layout": "dp=8", "gpu": "h100",
     "cluster": "hgx", "iteration_time_ns": [9000, 1000],
     "iteration_source": {"evidence": "annotation", "regularity": 1, "complete": true},
-    "failure": null, "memory": {"peak_bytes": 5000},
+    "failure": null, "memory": {"peak_bytes": 5000, "peak_rank": 0},
+    "provenance": {"command": "train", "program": "train:1", "options": "",
+                   "software": {"PyTorch": "2.11.0"}},
+    "ranks": [{"rank": 0, "iteration_time_ns": [9000, 1000], "waited_ns": 5,
+      "peak_memory_by_owner_bytes": {"program": 4000}, "flops": 10,
+      "allocator": {"peak_allocated_bytes": 3000, "peak_contents": {"rows": [
+        {"taken": "forward", "earlier_iteration": false, "bytes": 3000,
+         "launches": [{"kernel": "gemm", "bytes": 2000}]}]}},
+      "last_iteration_gpu": {"compute_ns": 700, "exposed_communication_ns": 200,
+        "copies_ns": 0, "idle_ns": 100, "overlapped_communication_ns": 3},
+      "communication": {"all_reduce": {"calls": 1, "bytes": 8, "time_ns": 9}},
+      "host": {"launching kernels": {"calls": 3, "time_ns": 9}}}],
+    "kernels": [{"name": "gemm", "count": 2, "time_ns": 500}],
     "ledger": {"assumed": 0.25}})");
 }
 

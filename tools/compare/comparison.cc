@@ -179,6 +179,28 @@ int64_t OwnTimeOfIterations(const Json& json) {
   return std::llround(std::min(ns, static_cast<double>(kMostAmount)));
 }
 
+// Older versions do not state it.
+std::map<AllocatedPart, int64_t> ReadContents(const Json& allocator) {
+  std::map<AllocatedPart, int64_t> parts;
+  const auto contents = allocator.find("peak_contents");
+  if (contents == allocator.end() || contents->is_null())
+    return parts;
+  const auto add = [&parts](const AllocatedPart& part, const Json& row) {
+    int64_t& bytes = parts[part];
+    bytes = std::min(kMostAmount, bytes + AmountAt(row, "bytes"));
+  };
+  for (const Json& row : At(*contents, "rows")) {
+    AllocatedPart part{TextAt(row, "taken"), At(row, "earlier_iteration") == true, ""};
+    add(part, row);
+    for (const Json& launch : At(row, "launches")) {
+      part.kernel = TextAt(launch, "kernel");
+      if (!part.kernel.empty())
+        add(part, launch);
+    }
+  }
+  return parts;
+}
+
 // Of a result of this version; an older one lacks some of it, and has no totals then.
 WorkTotals ReadTotals(const Json& json) {
   WorkTotals totals;
@@ -206,8 +228,10 @@ WorkTotals ReadTotals(const Json& json) {
     for (const auto& [owner, bytes] : At(rank, "peak_memory_by_owner_bytes").items())
       totals.peak_bytes[owner] = Amount(bytes, owner.c_str());
     if (const auto allocator = rank.find("allocator");
-        allocator != rank.end() && !allocator->is_null())
+        allocator != rank.end() && !allocator->is_null()) {
       totals.peak_bytes["allocated"] = AmountAt(*allocator, "peak_allocated_bytes");
+      totals.allocated = ReadContents(*allocator);
+    }
   }
   for (const Json& kernel : At(json, "kernels"))
     add("kernel", TextAt(kernel, "name"), kernel, "count");
@@ -268,7 +292,6 @@ void AddEmulation(const Json& json, JobResult* result) {
       {"iteration_time", Unit::kTime, iteration},
       {"peak_memory", Unit::kBytes, AmountAt(At(json, "memory"), "peak_bytes")},
       {kMeanIteration, Unit::kTime, MeanIteration(json)}};
-  AddGpuTime(json, result);
   result->assumed_ns = AssumedTime(Share(At(json, "ledger"), "assumed"), iteration);
   if (const auto bound = json.find("host_bound"); bound != json.end()) {
     result->is_lower_bound = !bound->is_null();
@@ -278,6 +301,7 @@ void AddEmulation(const Json& json, JobResult* result) {
   AddHostTime(json, result);
   if (!json.contains("provenance"))
     return;
+  AddGpuTime(json, result);
   result->totals = ReadTotals(json);
   double flops = 0, bytes = 0;
   for (const Json& rank : At(json, "ranks")) {

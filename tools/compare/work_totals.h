@@ -7,6 +7,7 @@
 #ifndef VRANK_TOOLS_COMPARE_WORK_TOTALS_H_
 #define VRANK_TOOLS_COMPARE_WORK_TOTALS_H_
 
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -28,6 +29,15 @@ struct WorkTotal {
   int64_t time_ns = 0;
 };
 
+// A part of what PyTorch's allocator had given out at its maximum, as in the JSON's
+// `peak_contents`.
+struct AllocatedPart {
+  std::string taken;  // "before", "forward", "backward", "update"
+  bool earlier_iteration = false;
+  std::string kernel;  // empty: all that was taken then
+  auto operator<=>(const AllocatedPart&) const = default;
+};
+
 // Of the whole run, over all real ranks.
 struct WorkTotals {
   // By kind ("kernel", "communication", "host") and name.
@@ -35,6 +45,8 @@ struct WorkTotals {
   // At the peak of the rank that has the highest: bytes by owner, and what PyTorch's
   // allocator gave out at most.
   std::map<std::string, int64_t> peak_bytes;
+  // ... and what filled it, in bytes; empty where that is not known.
+  std::map<AllocatedPart, int64_t> allocated;
   int64_t iterations = 0, ranks = 0;
 };
 

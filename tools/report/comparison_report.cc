@@ -2,18 +2,21 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "tools/report/peak_contents.h"
+#include "tools/terminal/kernel_label.h"
 #include "tools/terminal/output_style.h"
 
 namespace vrank::tools {
 namespace {
 
 constexpr size_t kCausesShown = 10;
-constexpr size_t kWorkShown = 8, kHostWorkShown = 4;
+constexpr size_t kWorkShown = 8, kHostWorkShown = 4, kKernelsShown = 2;
 // Changes that are a smaller share of the iteration are left out: of the GPU's work and
 // communication, and of the host's. Of the former, those are shown all the same that
 // are as large a share of what the iteration changed by.
@@ -98,6 +101,66 @@ std::vector<WorkChange> ShownWork(const Comparison& comparison) {
   return shown;
 }
 
+struct PartChange {
+  AllocatedPart part;
+  int64_t base = 0, updated = 0;
+  int64_t change() const { return updated - base; }
+};
+
+// The largest change first. Empty where one of the two does not state what fills its
+// memory.
+std::vector<PartChange> AllocatedChanges(const Comparison& comparison) {
+  const auto& base = comparison.base.totals.allocated;
+  const auto& updated = comparison.updated.totals.allocated;
+  if (base.empty() || updated.empty())
+    return {};
+  std::map<AllocatedPart, PartChange> parts;
+  for (const auto& [part, bytes] : base)
+    parts[part].base = bytes;
+  for (const auto& [part, bytes] : updated)
+    parts[part].updated = bytes;
+  std::vector<PartChange> changed;
+  for (auto& [part, change] : parts) {
+    change.part = part;
+    if (change.change() != 0)
+      changed.push_back(change);
+  }
+  std::stable_sort(changed.begin(), changed.end(),
+                   [](const PartChange& a, const PartChange& b) {
+                     return std::abs(a.change()) > std::abs(b.change());
+                   });
+  return changed;
+}
+
+// What was allocated when, and for which kernels, where that is a fair share of what
+// changed in all.
+std::vector<std::vector<std::string>> AllocatedRows(const Comparison& comparison) {
+  std::vector<std::vector<std::string>> rows;
+  const std::vector<PartChange> changes = AllocatedChanges(comparison);
+  if (changes.empty())
+    return rows;
+  const auto least = static_cast<int64_t>(
+      kLeastOfChange * std::abs(static_cast<double>(changes.front().change())));
+  const auto add = [&rows](const std::string& what, const PartChange& change) {
+    rows.push_back({what, Amount(Unit::kBytes, change.base),
+                    Amount(Unit::kBytes, change.updated),
+                    Change(Unit::kBytes, change.change())});
+  };
+  for (const PartChange& whole : changes) {
+    if (!whole.part.kernel.empty() || std::abs(whole.change()) < least)
+      continue;
+    add("  taken " + WhenTaken(whole.part.taken, whole.part.earlier_iteration), whole);
+    size_t kernels = 0;
+    for (const PartChange& one : changes)
+      if (one.part.taken == whole.part.taken &&
+          one.part.earlier_iteration == whole.part.earlier_iteration &&
+          !one.part.kernel.empty() && std::abs(one.change()) >= least &&
+          kernels++ < kKernelsShown)
+        add("    for " + KernelLabel(one.part.kernel), one);
+  }
+  return rows;
+}
+
 // Owners of memory at the peak that changed: name, base, new, change.
 std::vector<std::vector<std::string>> MemoryRows(const Comparison& comparison) {
   std::vector<std::vector<std::string>> rows;
@@ -108,6 +171,10 @@ std::vector<std::vector<std::string>> MemoryRows(const Comparison& comparison) {
       rows.push_back({owner == "allocated" ? "allocated by PyTorch, at most" : owner,
                       Amount(Unit::kBytes, base), Amount(Unit::kBytes, updated->second),
                       Change(Unit::kBytes, updated->second - base)});
+    if (owner == "allocated") {
+      const auto parts = AllocatedRows(comparison);
+      rows.insert(rows.end(), parts.begin(), parts.end());
+    }
   }
   return rows;
 }
@@ -236,6 +303,14 @@ std::string ComparisonJson(const Comparison& comparison,
         updated != comparison.updated.totals.peak_bytes.end())
       owners.push_back(
           Json{{"owner", owner}, {"base", base}, {"new", updated->second}});
+  Json contents = Json::array();
+  for (const PartChange& change : AllocatedChanges(comparison))
+    contents.push_back(
+        Json{{"taken", change.part.taken},
+             {"earlier_iteration", change.part.earlier_iteration},
+             {"kernel", change.part.kernel.empty() ? Json() : Json(change.part.kernel)},
+             {"base", change.base},
+             {"new", change.updated}});
   Json differences = Json::array();
   for (const ProvenanceDifference& one : comparison.differences)
     differences.push_back(
@@ -253,6 +328,7 @@ std::string ComparisonJson(const Comparison& comparison,
               {"work_per", comparison.work.per_iteration ? "iteration" : "run"},
               {"work", work},
               {"peak_owners", owners},
+              {"peak_contents", contents},
               {"differences", differences}}
       .dump(2, ' ', false, Json::error_handler_t::replace);
 }

@@ -101,4 +101,17 @@ std::string_view NameOf(Part part) {
   return "";
 }
 
+std::string WhenTaken(std::string_view part, bool in_earlier_iteration) {
+  const std::string whose = in_earlier_iteration ? " of earlier iterations" : "";
+  if (part == NameOf(Part::kBefore))
+    return "before the first iteration";
+  if (part == NameOf(Part::kForward))
+    return "in the forward pass" + whose;
+  if (part == NameOf(Part::kBackward))
+    return "in the backward pass" + whose;
+  if (part == NameOf(Part::kUpdate))
+    return "after the backward pass" + whose;
+  return std::string(part);
+}
+
 }  // namespace vrank::tools

@@ -57,8 +57,12 @@ std::optional<PeakContents> ContentsOfPeak(
     const emulator::PeakBlocks& blocks, const graph::Program& program,
     std::span<const graph::IterationBounds> iterations);
 
-// "forward pass", ...: as in tables and JSON.
+// "forward", ...: as in the JSON.
 std::string_view NameOf(PeakContents::Part part);
+
+// As the rest of a sentence that begins with "taken". `part`: a NameOf; another text
+// is returned as it is.
+std::string WhenTaken(std::string_view part, bool in_earlier_iteration);
 
 }  // namespace vrank::tools
 

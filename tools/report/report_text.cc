@@ -209,22 +209,6 @@ std::string MemoryLine(const JobReport& report) {
                                              : "does not fit");
 }
 
-// As the rest of a sentence that begins with "taken".
-std::string WhenTaken(const PeakContents::Row& row) {
-  const char* const whose = row.kept ? " of earlier iterations" : "";
-  switch (row.part) {
-    case PeakContents::Part::kBefore:
-      return "before the first iteration";
-    case PeakContents::Part::kForward:
-      return fmt::format("in the forward pass{}", whose);
-    case PeakContents::Part::kBackward:
-      return fmt::format("in the backward pass{}", whose);
-    case PeakContents::Part::kUpdate:
-      return fmt::format("after the backward pass{}", whose);
-  }
-  return "";
-}
-
 std::string ContentsTable(const PeakContents& contents) {
   const auto cells = [&](std::string what, const PeakContents::Amount& amount) {
     const auto bytes = static_cast<double>(amount.bytes);
@@ -239,7 +223,7 @@ std::string ContentsTable(const PeakContents& contents) {
            : "allocated, taken",
        "blocks", "bytes", "share"});
   for (const PeakContents::Row& row : contents.rows) {
-    table.Add(cells(WhenTaken(row), row.amount));
+    table.Add(cells(WhenTaken(NameOf(row.part), row.kept), row.amount));
     for (size_t i = 0; i < std::min(row.launches.size(), kLaunchesShown); ++i)
       if (row.launches[i].amount.bytes >= contents.all.bytes / kLeastShareShown)
         table.Add(cells("  for " + KernelLabel(row.launches[i].name),

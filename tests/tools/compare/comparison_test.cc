@@ -16,6 +16,7 @@
 namespace vrank::tools {
 namespace {
 
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 using Json = nlohmann::ordered_json;
@@ -182,6 +183,66 @@ Json Emulation(int64_t flops, int64_t bytes) {
   json["ranks"] = {
       Json{{"flops", flops}, {"communication", {{"all_reduce", {{"bytes", bytes}}}}}}};
   return WithProvenance(json, "train");
+}
+
+TEST(ComparisonTest, ALostOverlapIsExposedCommunication) {
+  const auto with = [](int64_t exposed_ns) {
+    Json json = Emulation(1000, 800);
+    const Json shorter{{"iteration_time_ns", {500, 390}},
+                       {"last_iteration_gpu", {{"compute_ns", 1}}}};
+    json["ranks"][0]["iteration_time_ns"] = {500, 400};
+    json["ranks"][0]["last_iteration_gpu"] = {{"compute_ns", 300},
+                                              {"exposed_communication_ns", exposed_ns},
+                                              {"copies_ns", 0},
+                                              {"idle_ns", 100 - exposed_ns},
+                                              {"overlapped_communication_ns", 5}};
+    json["ranks"].push_back(shorter);
+    json["ranks"][1]["communication"] = Json::object();
+    return json;
+  };
+  const Comparison comparison = Compared(with(20), with(70));
+  EXPECT_THAT(
+      ComparisonText(comparison, {}),
+      AllOf(ContainsRegex("exposed_communication +20 ns +70 ns +\\+50 ns"),
+            ContainsRegex("idle +80 ns +30 ns +-50 ns"), Not(HasSubstr("copies"))));
+  EXPECT_TRUE(Breaks("exposed_communication > +10%", comparison));
+}
+
+TEST(ComparisonTest, AllocatedMemoryIsNamedByWhenAndForWhatItWasTaken) {
+  const auto with = [](int64_t activations, int64_t logits) {
+    Json json = Emulation(1000, 800);
+    json["memory"]["peak_rank"] = 0;
+    Json& rank = json["ranks"][0];
+    rank["rank"] = 0;
+    rank["iteration_time_ns"] = {500, 400};
+    rank["waited_ns"] = 1;
+    rank["communication"] = Json::object();
+    rank["host"] = Json::object();
+    rank["peak_memory_by_owner_bytes"] = {{"program", 10'000}};
+    const Json launches = {{{"kernel", "gemm"}, {"bytes", activations}},
+                           {{"kernel", "softmax"}, {"bytes", logits}}};
+    const Json rows = {{{"taken", "before"},
+                        {"earlier_iteration", false},
+                        {"bytes", 7000},
+                        {"launches", Json::array()}},
+                       {{"taken", "forward"},
+                        {"earlier_iteration", false},
+                        {"bytes", activations + logits},
+                        {"launches", launches}}};
+    rank["allocator"] = {{"peak_allocated_bytes", 7000 + activations + logits},
+                         {"peak_contents", {{"rows", rows}}}};
+    json["kernels"] = Json::array();
+    return json;
+  };
+  const Comparison comparison = Compared(with(1000, 200), with(1000, 700));
+  EXPECT_THAT(ComparisonText(comparison, {}),
+              AllOf(ContainsRegex("  taken in the forward pass +1.17 KiB +1.66 KiB +"
+                                  "\\+500 B"),
+                    ContainsRegex("    for softmax +200 B +700 B +\\+500 B"),
+                    Not(HasSubstr("for gemm")), Not(HasSubstr("before the first"))));
+  const Json contents = Json::parse(ComparisonJson(comparison, {}))["peak_contents"];
+  ASSERT_EQ(contents.size(), 2u);
+  EXPECT_EQ(contents[1]["kernel"], "softmax");
 }
 
 // Every third iteration writes a checkpoint, or something passes between iterations.
