@@ -132,21 +132,24 @@ protocol::Segment* GuestLink::segment() const {
   return reinterpret_cast<protocol::Segment*>(base_);
 }
 
-std::string GuestLink::AskThreads(pid_t pid, std::chrono::milliseconds limit) const {
+std::optional<std::string> GuestLink::AskThreads(
+    pid_t pid, std::chrono::milliseconds limit) const {
   constexpr std::chrono::milliseconds kBetweenLooks(2);
   if (!CatchesQuestion(pid))
-    return "";
+    return std::nullopt;
   protocol::ThreadReport& report = segment()->threads;
   report.bytes.store(0);
   const uint32_t number = report.asked.fetch_add(1) + 1;
   if (kill(pid, protocol::kAskThreadsSignal) != 0)
-    return "";
+    return std::nullopt;
   const auto until = std::chrono::steady_clock::now() + limit;
   while (report.told.load(std::memory_order_acquire) != number &&
          std::chrono::steady_clock::now() < until)
     std::this_thread::sleep_for(kBetweenLooks);
   const size_t bytes = report.bytes.load(std::memory_order_acquire);
-  return std::string(report.text, std::min(bytes, sizeof report.text));
+  return bytes == 0 ? std::nullopt
+                    : std::optional(std::string(report.text,
+                                                std::min(bytes, sizeof report.text)));
 }
 
 const protocol::Settings& GuestLink::settings() const {

@@ -165,10 +165,11 @@ class GuestLink {
   // A thread sleeps for a moment and goes on by itself: the rank is not at rest.
   bool LooksAgainSoon() const { return segment()->header.nappers.load() != 0; }
 
-  // What the threads of a process of the rank wait for, as lines; empty where it does
-  // not answer within `limit` of real time. A signal may end a wait of the program's:
-  // only where the run is about to end.
-  std::string AskThreads(pid_t pid, std::chrono::milliseconds limit) const;
+  // What the threads of a process of the rank wait for, as lines, as far as it has
+  // answered within `limit` of real time; nullopt: it has not begun to. A signal may
+  // end a wait of the program's: only where the run is about to end.
+  std::optional<std::string> AskThreads(pid_t pid,
+                                        std::chrono::milliseconds limit) const;
 
   // The processes of the rank that are connected.
   std::vector<pid_t> pids() const;

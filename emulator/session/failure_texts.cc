@@ -152,7 +152,7 @@ absl::Status StuckError(const World& world, const StoreServer& store,
   std::string who =
       "the job is stuck: every real rank waits, and nothing can move; do all ranks "
       "make the same calls in the same order?";
-  if (!threads.empty() && store.Waits().empty())
+  if (!threads.empty() && gone.empty() && store.Waits().empty())
     who =
         "the job is stuck: every thread of every real rank waits for another one or "
         "for "

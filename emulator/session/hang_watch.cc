@@ -119,9 +119,9 @@ std::string HangWatch::DescribeHang(const HangDetector::Finding& found) const {
         static_cast<double>(clock_ns) * 1e-9, kWayOut);
   }
   return fmt::format(
-      "rank {} has used no CPU for {} s and asks nothing of the emulator: it waits for "
-      "something that vrank does not see (a socket, a file, a lock). {}; --hang-after "
-      "SECONDS changes the limit, 0 switches it off",
+      "rank {} has used no CPU for {} s and asks nothing of the emulator: its threads "
+      "wait for each other, or for something that vrank does not see (a socket, a "
+      "file). {}; --hang-after SECONDS changes the limit, 0 switches it off",
       found.rank, LimitSeconds(), kWayOut);
 }
 

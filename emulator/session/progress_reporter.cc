@@ -21,7 +21,8 @@ void ProgressReporter::Report() {
   progress.iterations = world_->results().CompletedIterations();
   progress.ops = world_->engine().ops();
   for (const auto& rank : world_->real()) {
-    progress.connected += rank->link().owner_pid() != 0 ? 1 : 0;
+    // A rank that never used its GPU has no owner.
+    progress.connected += rank->closed() || rank->link().owner_pid() != 0 ? 1 : 0;
     progress.ended += rank->closed() ? 1 : 0;
     progress.virtual_ns =
         std::max(progress.virtual_ns, world_->engine().result(rank->rank()).end.ns);

@@ -1,6 +1,7 @@
 #include "emulator/session/thread_reports.h"
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -12,7 +13,11 @@ namespace vrank::emulator {
 namespace {
 
 constexpr size_t kRanksShown = 4;
-constexpr size_t kProcessesShown = 2;
+constexpr size_t kProcessesShown = 12;
+
+constexpr char kDeaf[] =
+    "not known: they are asked by signal 52, which the program handles itself, or "
+    "blocks in all threads";
 
 // The process that issues work for the rank comes first.
 std::vector<pid_t> ProcessesOf(const GuestLink& link) {
@@ -50,19 +55,18 @@ std::string ThreadReports(const World& world) {
   for (const auto& rank : world.real()) {
     if (!outside.contains(rank->rank()) || ranks == kRanksShown)
       continue;
-    size_t processes = 0;
-    for (const pid_t pid : ProcessesOf(rank->link())) {
-      if (processes == kProcessesShown)
-        break;
-      const std::string report =
-          rank->link().AskThreads(pid, schedule::Milliseconds(schedule::kThreadReport));
-      if (report.empty())
-        continue;
-      ++processes;
-      text += fmt::format("\n  rank {}, threads of process {}:{}", rank->rank(), pid,
-                          Indented(report));
+    const std::vector<pid_t> pids = ProcessesOf(rank->link());
+    const size_t shown = std::min(pids.size(), kProcessesShown);
+    for (size_t i = 0; i < shown; ++i) {
+      const auto report = rank->link().AskThreads(
+          pids[i], schedule::Milliseconds(schedule::kThreadReport));
+      text += fmt::format("\n  rank {}, threads of process {}:{}", rank->rank(),
+                          pids[i], Indented(report.value_or(kDeaf)));
     }
-    ranks += processes != 0 ? 1 : 0;
+    if (pids.size() > shown)
+      text += fmt::format("\n  rank {}, {} more processes", rank->rank(),
+                          pids.size() - shown);
+    ranks += pids.empty() ? 0 : 1;
   }
   return text;
 }

@@ -2,7 +2,9 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -51,10 +53,12 @@ class Text {
 
 // Takes the next number from the text's beginning.
 template <typename Number>
-bool TakeNumber(std::string_view* text, Number* number) {
+bool TakeNumber(std::string_view* text, Number* number, int base = 10) {
   text->remove_prefix(std::min(text->find_first_not_of(" \n"), text->size()));
+  if (base == 16 && text->starts_with("0x"))
+    text->remove_prefix(2);
   const auto result =
-      std::from_chars(text->data(), text->data() + text->size(), *number);
+      std::from_chars(text->data(), text->data() + text->size(), *number, base);
   if (result.ec != std::errc())
     return false;
   text->remove_prefix(static_cast<size_t>(result.ptr - text->data()));
@@ -69,6 +73,23 @@ char StateIn(std::string_view stat) {
 
 bool IsGone(char state) {
   return state == 'Z' || state == 'X';
+}
+
+// The futex in which it sleeps may be one of processes outside of the job: a named
+// semaphore. vrank's own waits for shared words have a limit; the kernel wakes a join,
+// whose word is the number of the joined thread, as a shared one.
+bool MayBeWokenFromOutside(pid_t pid, pid_t tid) {
+  const Text text(pid, tid, "syscall");
+  std::string_view rest = text.view();
+  long number = 0;
+  uint64_t address = 0, operation = 0, value = 0, timeout = 0;
+  if (!TakeNumber(&rest, &number) || number != SYS_futex ||
+      !TakeNumber(&rest, &address, 16) || !TakeNumber(&rest, &operation, 16) ||
+      !TakeNumber(&rest, &value, 16) || !TakeNumber(&rest, &timeout, 16))
+    return false;
+  const auto joined = static_cast<pid_t>(static_cast<uint32_t>(value));
+  return (operation & FUTEX_PRIVATE_FLAG) == 0 && timeout == 0 &&
+         access(fmt::format("/proc/{}/task/{}", pid, joined).c_str(), F_OK) != 0;
 }
 
 }  // namespace
@@ -178,7 +199,8 @@ bool ThreadWatch::WaitsForThread(Thread* thread, pid_t pid) {
   // futex_do_wait, futex_wait_queue: functions of kernel/futex.
   if (!thread->waits_for_thread.has_value())
     thread->waits_for_thread =
-        Text(pid, thread->tid, "wchan").view().starts_with("futex");
+        Text(pid, thread->tid, "wchan").view().starts_with("futex") &&
+        !MayBeWokenFromOutside(pid, thread->tid);
   return *thread->waits_for_thread;
 }
 

@@ -31,7 +31,7 @@ namespace vrank::emulator {
 enum class ThreadsIn {
   kAnyWait,
   // For a futex: in a lock, a condition, a join. Nobody but another thread of the job
-  // wakes it then.
+  // wakes it then. One that processes share, without a limit, is none.
   kWaitsForThreads,
 };
 

@@ -22,6 +22,7 @@
 #include "virtual_host/system/real_calls.h"
 #include "virtual_host/turns/futex.h"
 #include "virtual_host/turns/thread_state.h"
+#include "virtual_host/wait/thread_waits.h"
 
 namespace vrank::host {
 namespace {
@@ -92,6 +93,7 @@ bool NapForOthers(GuestChannel* channel, Duration length) {
 // Returns 0, or EINTR where a signal ended the sleep.
 int SleepUntil(GuestChannel* channel, TimePoint deadline) {
   ProgramCall call(channel, "nanosleep");
+  const ThreadWaitScope sleeps(WaitKind::kTime, nullptr);
   if (channel->DrivesClock()) {
     const Duration length = deadline - channel->Now();
     if (length <= Duration())

@@ -24,10 +24,16 @@ struct ThreadPlace {
   pid_t tid = 0;
   std::string name;  // the program's for the thread
   std::string at;    // "train.py:12 in step: `with lock:`"
+  // That is where it waits itself, not a module of the language that waits for it.
+  bool is_of_program = false;
 };
-// Of the threads that run that language. May never return, where one of them holds what
-// it needs.
-using PlacesOfThreads = std::vector<ThreadPlace> (*)();
+struct ThreadPlaces {
+  bool is_running = false;  // the language's interpreter
+  std::vector<ThreadPlace> places;
+};
+// Of the threads that run that language. `wanted`: it may never return, where one of
+// them holds what it needs; else there are no places.
+using PlacesOfThreads = ThreadPlaces (*)(bool wanted);
 // Set by quirks/python_places.cc.
 extern constinit PlacesOfThreads places_of_threads;
 

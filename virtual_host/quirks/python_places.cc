@@ -25,7 +25,8 @@ extern "C" {
 namespace vrank::host {
 namespace {
 
-// One line per thread: number, name, place, separated by tabs.
+// One line per thread: number, whether the place is where it waits, name, place,
+// separated by tabs.
 constexpr char kProgram[] = R"(
 def _vrank_places(descriptor):
     import linecache, os, sys, threading
@@ -37,14 +38,19 @@ def _vrank_places(descriptor):
         thread = threads.get(ident)
         if thread is None or not thread.native_id:
             continue
+        # After a fork it may still have the number of the parent's thread.
+        number = os.getpid() if thread is threading.main_thread() else thread.native_id
         inner = frame
         while frame and str(frame.f_globals.get("__name__")).split(".")[0] in waiting:
             frame = frame.f_back
-        frame = frame or inner
+        own, frame = frame is inner, frame or inner
         file = frame.f_code.co_filename
         line = linecache.getline(file, frame.f_lineno).strip()
-        place = f"{file.removeprefix(here)}:{frame.f_lineno} in {frame.f_code.co_name}"
-        text = [str(thread.native_id), thread.name, place + (f": `{line}`" if line else "")]
+        if here != os.sep:
+            file = file.removeprefix(here)
+        place = f"{file}:{frame.f_lineno} in {frame.f_code.co_name}"
+        text = [str(number), "1" if own else "0", thread.name[:80],
+                place + (f": `{line[:120]}`" if line else "")]
         text = "\t".join(part.replace("\t", " ").replace("\n", " ") for part in text)
         os.write(descriptor, (text + "\n").encode(errors="replace"))
 try:
@@ -71,30 +77,32 @@ std::vector<ThreadPlace> Parse(const std::string& text) {
     const size_t end = std::min(text.find('\n', begin), text.size());
     const std::string line = text.substr(begin, end - begin);
     const size_t first = line.find('\t'), second = line.find('\t', first + 1);
-    if (second != std::string::npos)
-      places.push_back({atoi(line.c_str()), line.substr(first + 1, second - first - 1),
-                        line.substr(second + 1)});
+    const size_t third =
+        line.find('\t', second == std::string::npos ? second : second + 1);
+    if (third != std::string::npos)
+      places.push_back({atoi(line.c_str()), line.substr(second + 1, third - second - 1),
+                        line.substr(third + 1), line[first + 1] == '1'});
     begin = end + 1;
   }
   return places;
 }
 
-std::vector<ThreadPlace> PythonPlaces() {
+ThreadPlaces PythonPlaces(bool wanted) {
   if (Py_IsInitialized == nullptr || PyGILState_Ensure == nullptr ||
       PyGILState_Release == nullptr || PyRun_SimpleString == nullptr ||
       Py_IsInitialized() == 0)
     return {};
-  const int file = memfd_create("places", 0);
+  const int file = wanted ? memfd_create("places", 0) : -1;
   if (file < 0)
-    return {};
+    return {.is_running = true, .places = {}};
   char program[sizeof kProgram + 16];
   snprintf(program, sizeof program, kProgram, file);
   const int held = PyGILState_Ensure();
   PyRun_SimpleString(program);
   PyGILState_Release(held);
-  std::vector<ThreadPlace> places = Parse(ReadAll(file));
+  ThreadPlaces found{.is_running = true, .places = Parse(ReadAll(file))};
   close(file);
-  return places;
+  return found;
 }
 
 [[gnu::constructor]] void OfferPlaces() {

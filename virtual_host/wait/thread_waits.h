@@ -27,6 +27,7 @@ enum class WaitKind : uint32_t {
   kSemaphore,
   kCondition,
   kThreadEnd,  // its object is the pthread_t
+  kTime,       // it has none
 };
 
 struct KnownWait {
