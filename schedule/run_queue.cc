@@ -243,6 +243,12 @@ Thread* RunQueue::FirstBefore(const Thread* self) const {
 }
 
 bool RunQueue::MaySleepThrough(const Thread& self, int64_t deadline_ns) const {
+  const bool alone = std::none_of(
+      threads_.begin(), threads_.end(),
+      [&](const Thread* other) { return other->issues && other != &self; });
+  if (const Thread* const next = Earliest();
+      !alone && next != nullptr && next->deadline_ns < deadline_ns)
+    return false;
   return std::none_of(threads_.begin(), threads_.end(), [&](const Thread* other) {
     if (!other->issues || other == &self)
       return false;
@@ -256,6 +262,13 @@ bool RunQueue::AnotherDriverHasLimit(const Thread& self) const {
   return std::any_of(threads_.begin(), threads_.end(), [&](const Thread* other) {
     return other->issues && other != &self && other->deadline_ns != kNever &&
            AwaitsLimit(*other);
+  });
+}
+
+bool RunQueue::AnotherMayRun(const Thread& self) const {
+  return std::any_of(threads_.begin(), threads_.end(), [&](const Thread* other) {
+    return other != &self && (Runs(other->state) || other->state == State::kBlocked ||
+                              AwaitsLimit(*other));
   });
 }
 

@@ -183,11 +183,14 @@ class RunQueue {
   // The first thread in turn that runs before `self`; nullptr: `self` may run.
   Thread* FirstBefore(const Thread* self) const;
   // Whether the driver `self` may advance the clock to `deadline_ns` by sleeping: no
-  // other driver is in turn or has an earlier limit.
+  // other driver is in turn, has an earlier limit, or could be woken before by a helper
+  // that has one.
   bool MaySleepThrough(const Thread& self, int64_t deadline_ns) const;
 
   // Another driver than `self` waits until a time at most.
   bool AnotherDriverHasLimit(const Thread& self) const;
+  // Another thread than `self` runs, waits until a time at most, or waits unseen.
+  bool AnotherMayRun(const Thread& self) const;
 
   // --- Limits
   void AddDriverWait(DriverWait* wait) { driver_waits_.push_back(wait); }

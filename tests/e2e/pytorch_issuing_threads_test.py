@@ -214,6 +214,64 @@ dist.destroy_process_group()
 """, runs=4, ranks=2, surroundings=lambda i: {"VRANK_TEST_LOOPS": str(i % 2 * 50_000_000)})
         self.assertEqual(printed.count("beside"), 40)
 
+    def test_a_thread_that_sleeps_does_not_delay_what_others_wait_for(self):
+        """The main thread gets each item when it is there, 8 ms after the one before."""
+        printed = pytorch.same_again(self, """
+import queue
+import threading
+import time
+import torch
+items = queue.Queue()
+def log():
+    total = torch.zeros(1, device="cuda")
+    for _ in range(2):
+        total.item()
+        time.sleep(0.05)
+def produce():
+    for i in range(6):
+        time.sleep(0.008)
+        items.put(i)
+torch.zeros(1, device="cuda").item()
+logger = threading.Thread(target=log)
+logger.start()
+begin = time.perf_counter()
+threading.Thread(target=produce).start()
+for i in range(6):
+    items.get()
+    print("item", i, round((time.perf_counter() - begin) * 1e3))
+    torch.zeros(1, device="cuda")
+logger.join()
+""", runs=2)
+        for i in range(6):
+            self.assertIn(f"item {i} {8 * (i + 1)}\n", printed)
+
+    def test_a_second_thread_that_begins_to_copy_beside_a_wait_is_not_late(self):
+        printed = pytorch.same_again(self, """
+import threading
+import time
+import torch
+matrix = torch.randn(4096, 4096, device="cuda")
+host = torch.zeros(1 << 16).pin_memory()
+part = torch.zeros(1 << 16, device="cuda")
+stream = torch.cuda.Stream()
+torch.cuda.synchronize()
+def save(i):
+    time.sleep(0.001)
+    begin = time.perf_counter()
+    with torch.cuda.stream(stream):
+        host.copy_(part, non_blocking=True)
+    print("copy", i, round((time.perf_counter() - begin) * 1e3))
+for i in range(3):
+    for _ in range(8):
+        torch.mm(matrix, matrix)
+    saver = threading.Thread(target=save, args=(i,))
+    saver.start()
+    torch.cuda.synchronize()
+    saver.join()
+""", runs=2)
+        self.assertIn("copy 1 0\n", printed)
+        self.assertIn("copy 2 0\n", printed)
+
     def test_a_profiler_with_a_schedule_beside_one_that_launches_without_a_pause(self):
         printed = pytorch.same_again(self, """
 import threading

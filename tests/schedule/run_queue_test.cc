@@ -391,6 +391,34 @@ TEST(RunQueueTest, KnowsWhetherAnotherDriverHasALimit) {
   EXPECT_FALSE(queue.AnotherDriverHasLimit(first));
 }
 
+TEST(RunQueueTest, ASleepThatAHelperMayCutShortForAnotherDriverIsNotPassed) {
+  RunQueue queue;
+  Thread sleeper, driver, helper;
+  for (Thread* const thread : {&sleeper, &driver, &helper})
+    queue.Add(thread, 0);
+  queue.BeginIssuing(&sleeper);
+  queue.Park(&helper, 8, nullptr, WaitsFor::kLimitOnly);
+  EXPECT_TRUE(queue.MaySleepThrough(sleeper, 10));  // it runs by its own clock
+  queue.BeginIssuing(&driver);
+  queue.Park(&driver, kNever, &queue, WaitsFor::kObject);
+  EXPECT_FALSE(queue.MaySleepThrough(sleeper, 10));
+  EXPECT_TRUE(queue.MaySleepThrough(sleeper, 8));
+}
+
+TEST(RunQueueTest, KnowsWhetherAnotherThreadMayRun) {
+  RunQueue queue;
+  Thread self, other;
+  queue.Add(&self, 0);
+  EXPECT_FALSE(queue.AnotherMayRun(self));
+  queue.Add(&other, 0);
+  EXPECT_TRUE(queue.AnotherMayRun(self));
+  queue.Park(&other, kNever, &queue, WaitsFor::kObject);
+  EXPECT_FALSE(queue.AnotherMayRun(self));
+  queue.Unpark(&other, 0, Thread::State::kRunning);
+  queue.Park(&other, 10, &queue, WaitsFor::kObject);
+  EXPECT_TRUE(queue.AnotherMayRun(self));
+}
+
 TEST(RunQueueWorldsTest, WhateverArrivesFirstThreadsActInOneOrder) {
   std::mt19937_64 random(1);
   int in_part = 0;

@@ -308,9 +308,11 @@ class GuestChannel final : public Channel, private ActivityChannel {
   void NoteCommunicator(const protocol::Record& record);  // REQUIRES: the lock
   // A wait that holds up the calling thread only.
   Answer AskBeside(protocol::HostWait wait);
-  // Another thread that issues work sleeps, or waits with a limit, which may be reached
-  // before a wait of the calling thread ends.
+  // Another thread sleeps, or waits with a limit, which may be reached before a wait of
+  // the calling thread ends, and then issues work, as far as is known.
   bool AnotherHasLimit();
+  // The calling thread is about to issue its first work.
+  void NoteLateJoin();
   Answer AskFromInside(protocol::Record* record, size_t struct_bytes, uint32_t* slot,
                        const void* tail, size_t tail_bytes);
   // --- The program's own time (guest_channel_program.cc)
@@ -378,6 +380,9 @@ class GuestChannel final : public Channel, private ActivityChannel {
   std::atomic<bool> side_by_side_{false};
   // Threads wait for each other's work: each of their waits holds up itself alone.
   std::atomic<bool> waits_beside_{false};
+  // A helper has begun to issue work late, since the clock had passed its limit by a
+  // wait for the GPU: another one may. NoteLateJoin.
+  std::atomic<bool> joins_late_{false};
   std::atomic<bool> detached_{false};
   std::atomic<bool> watches_{false};
   std::atomic<pid_t> hidden_tid_{0};

@@ -184,6 +184,9 @@ void GuestChannel::EmitRecord(protocol::Record* record, size_t struct_bytes,
     AskBeside(*reinterpret_cast<const protocol::HostWait*>(record));
     return;
   }
+  if (!thread_state.issuing() && !IsPlacedInTime(record->kind) &&
+      !IsIncidental(record->kind)) [[unlikely]]
+    NoteLateJoin();
   InsideScope inside;
   LockGuard guard(&lock_);
   if (!thread_state.issuing() && IsPlacedInTime(record->kind)) {
@@ -214,6 +217,7 @@ Answer GuestChannel::AskRecord(protocol::Record* record, size_t struct_bytes,
     return AnswerAfterFailure(*record);
   }
   if (!thread_state.issuing() && IsIssuersQuestion(*record)) {
+    NoteLateJoin();
     InsideScope inside;
     LockGuard guard(&lock_);
     MarkIssuing();

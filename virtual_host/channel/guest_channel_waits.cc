@@ -38,11 +38,25 @@ void GuestChannel::NoteBound(const protocol::HostQuery& query, const Answer& ans
 // Beside other real ranks, which of a limit and an answer that hangs on their calls
 // comes first would be chance.
 bool GuestChannel::AnotherHasLimit() {
-  HostThread* const self = IssuerHere();
-  if (self == nullptr || protocol::HasRealPeers(settings()))
+  HostThread* const self = Turn();
+  if (self == nullptr || !DrivesClock() || protocol::HasRealPeers(settings()))
     return false;
   InsideScope inside;
-  return scheduler_.AnotherDriverHasLimit(self);
+  if (scheduler_.SeveralIssue() && scheduler_.AnotherDriverHasLimit(self))
+    return true;
+  return joins_late_.load(std::memory_order_relaxed) && scheduler_.AnotherMayRun(self);
+}
+
+// A wait for the GPU that moves the clock passes the limits of helpers, which then run
+// by clocks of their own. One that issues work goes on by the process's: it is late by
+// what the wait took.
+void GuestChannel::NoteLateJoin() {
+  constexpr int64_t kLateNs =
+      100'000;  // a choice: calls between two safe points are less
+  const HostThread* const helper = thread_state.helper;
+  if (helper != nullptr && !protocol::HasRealPeers(settings()) &&
+      helper->clock_ns.load() + kLateNs < ProcessNow().nanoseconds())
+    joins_late_.store(true);
 }
 
 // The emulator answers as it answers a helper: beside the rank's program, which goes

@@ -48,10 +48,12 @@ HostThread* ThreadScheduler::BeginIssuing(HostThread* thread) {
   if (!queue_.BeginIssuing(thread))
     return thread;
   char state = 0;
-  // The waits of a lone driver are not recorded in the queue.
+  // The waits of a lone driver are not recorded in the queue, but for one for the GPU
+  // (GuestChannel::AskBeside).
   if (issuing_.fetch_add(1) == 1)
     for (const auto& other : threads_)
-      if (other->issues && other.get() != thread && WaitsOutside(*other, &state))
+      if (other->issues && other.get() != thread && queue_.IsInTurn(*other) &&
+          WaitsOutside(*other, &state))
         Blocks(other.get());
   Changed();
   return thread;

@@ -216,6 +216,8 @@ class ThreadScheduler {
   bool MaySleepThrough(const HostThread* self, TimePoint deadline);
   // RunQueue::AnotherDriverHasLimit.
   bool AnotherDriverHasLimit(const HostThread* self);
+  // RunQueue::AnotherMayRun, or another process.
+  bool AnotherMayRun(const HostThread* self);
   // The earliest limit that a helper waits for, in ns; kNever where there is none.
   int64_t NextLimit();
   // RunQueue::IssuesBeside.

@@ -41,6 +41,9 @@ int ThreadScheduler::RunUntil(TimePoint now, HostThread* self, bool others_first
 }
 
 bool ThreadScheduler::MaySleepThrough(const HostThread* self, TimePoint deadline) {
+  // A process whose wait ends before may wake a driver of this one.
+  if (header_.others_gate_ns.load() < deadline.nanoseconds())
+    return false;
   LockGuard guard(&lock_);
   return queue_.MaySleepThrough(*self, deadline.nanoseconds());
 }
@@ -48,6 +51,13 @@ bool ThreadScheduler::MaySleepThrough(const HostThread* self, TimePoint deadline
 bool ThreadScheduler::AnotherDriverHasLimit(const HostThread* self) {
   LockGuard guard(&lock_);
   return queue_.AnotherDriverHasLimit(*self);
+}
+
+bool ThreadScheduler::AnotherMayRun(const HostThread* self) {
+  if (header_.others_gate_ns.load() != kNever || header_.others_stirred.load() != 0)
+    return true;
+  LockGuard guard(&lock_);
+  return queue_.AnotherMayRun(*self);
 }
 
 bool ThreadScheduler::IssuesBeside(HostThread* self, HostThread* before) {
