@@ -142,7 +142,7 @@ class FaultsTest(unittest.TestCase):
                          r"MainThread \(\d+\) took last, at <string>:\d+ in take")
 
     def test_a_hang_names_what_is_waited_for(self):
-        self.fails("hang", "threads of process", "is in system call",
+        self.fails("hang", "threads of process", "waits for a signal",
                    more=("--hang-after", 1))
 
     def test_a_rank_that_spins(self):
