@@ -155,8 +155,7 @@ absl::Status StuckError(const World& world, const StoreServer& store,
   if (!threads.empty() && gone.empty() && store.Waits().empty())
     who =
         "the job is stuck: every thread of every real rank waits for another one or "
-        "for "
-        "the GPU, none of them with a limit, and nothing can move";
+        "for the GPU, none of them with a limit, and nothing can move";
   const auto is_lost = [&lost](int32_t rank) {
     return std::find(lost.begin(), lost.end(), rank) != lost.end();
   };

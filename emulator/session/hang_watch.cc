@@ -109,12 +109,9 @@ std::string HangWatch::DescribeHang(const HangDetector::Finding& found) const {
     const int64_t clock_ns = RealRankOf(*world_, found.rank).link().host_now_ns();
     return fmt::format(
         "rank {} only sleeps, again and again (a watchdog does, or it looks at "
-        "something "
-        "that vrank does not see: a flag, a file): for {} s it has asked for nothing "
-        "{}; "
-        "by its clock it is {:.1f} s now. {}; --hang-after SECONDS changes the limit, "
-        "0 "
-        "switches it off",
+        "something that vrank does not see: a flag, a file): for {} s it has asked for "
+        "nothing {}; by its clock it is {:.1f} s now. {}; --hang-after SECONDS changes "
+        "the limit, 0 switches it off",
         found.rank, LimitSeconds(), SinceLastCall(found.rank),
         static_cast<double>(clock_ns) * 1e-9, kWayOut);
   }

@@ -15,9 +15,12 @@ namespace {
 constexpr size_t kRanksShown = 4;
 constexpr size_t kProcessesShown = 12;
 
-constexpr char kDeaf[] =
-    "not known: they are asked by signal 52, which the program handles itself, or "
-    "blocks in all threads";
+std::string NoAnswer() {
+  return fmt::format(
+      "not known: the process did not answer signal {}, which a program may handle "
+      "itself or block",
+      protocol::kAskThreadsSignal);
+}
 
 // The process that issues work for the rank comes first.
 std::vector<pid_t> ProcessesOf(const GuestLink& link) {
@@ -61,7 +64,7 @@ std::string ThreadReports(const World& world) {
       const auto report = rank->link().AskThreads(
           pids[i], schedule::Milliseconds(schedule::kThreadReport));
       text += fmt::format("\n  rank {}, threads of process {}:{}", rank->rank(),
-                          pids[i], Indented(report.value_or(kDeaf)));
+                          pids[i], Indented(report.value_or(NoAnswer())));
     }
     if (pids.size() > shown)
       text += fmt::format("\n  rank {}, {} more processes", rank->rank(),

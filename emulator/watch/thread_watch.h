@@ -31,7 +31,8 @@ namespace vrank::emulator {
 enum class ThreadsIn {
   kAnyWait,
   // For a futex: in a lock, a condition, a join. Nobody but another thread of the job
-  // wakes it then. One that processes share, without a limit, is none.
+  // wakes it then. A wait without a limit for a futex that processes share does not
+  // count: a process outside of the job may wake it.
   kWaitsForThreads,
 };
 

@@ -1,9 +1,9 @@
 // What PyTorch's caching allocator had given to tensors when that was the most: each
 // block, and when it was taken.
 //
-// Freed blocks are dropped, except those that were live at the peak, which are kept
-// until a later peak. Memory: the blocks live at the peak or now, and 16 bytes for each
-// backward pass.
+// A block that was live at the peak is kept until the next peak, freed or not; other
+// freed blocks are dropped. Memory: the blocks live at the peak or now, and 16 bytes
+// for each backward pass.
 //
 // Thread rule: one thread (the session's).
 

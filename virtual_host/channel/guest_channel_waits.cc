@@ -47,12 +47,11 @@ bool GuestChannel::AnotherHasLimit() {
   return joins_late_.load(std::memory_order_relaxed) && scheduler_.AnotherMayRun(self);
 }
 
-// A wait for the GPU that moves the clock passes the limits of helpers, which then run
-// by clocks of their own. One that issues work goes on by the process's: it is late by
-// what the wait took.
+// A wait for the GPU may move the process clock past the limits of helpers, which then
+// run on their own clocks. A helper that issues work continues on the process clock, so
+// that its first work is late by the rest of the wait.
 void GuestChannel::NoteLateJoin() {
-  constexpr int64_t kLateNs =
-      100'000;  // a choice: calls between two safe points are less
+  constexpr int64_t kLateNs = 100'000;  // a choice
   const HostThread* const helper = thread_state.helper;
   if (helper != nullptr && !protocol::HasRealPeers(settings()) &&
       helper->clock_ns.load() + kLateNs < ProcessNow().nanoseconds())

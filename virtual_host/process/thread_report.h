@@ -1,5 +1,5 @@
-// Says what the threads of this process wait for, and for whom, once the emulator asks:
-// for the error about a job that is stuck.
+// Reports to the emulator, on request, what each thread of this process waits for and
+// which thread holds it: for the error about a job that is stuck.
 //
 // The emulator sends a signal, since no thread of a stuck process looks at anything. A
 // thread that the handler starts writes the report (protocol::ThreadReport). No other
