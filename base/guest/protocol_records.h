@@ -229,7 +229,10 @@ struct Gemm {
   uint64_t m, n, k, batch;
   ElementType a_type, b_type, c_type, compute_type;
   uint8_t reads_c;  // beta != 0
-  uint8_t reserved[3] = {};
+  // Bytes, at most 16: what the start of each column (or row) of A, B and C in memory
+  // is a multiple of. 0: not known.
+  uint8_t alignment;
+  uint8_t reserved[2] = {};
 };
 
 enum class CopyKind : uint32_t {

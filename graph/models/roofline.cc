@@ -86,6 +86,31 @@ bool IsTensorUnit(ComputeUnit unit) {
   return unit >= TENSOR_TF32;
 }
 
+// Operations that a multiprocessor of compute capability 8 and up does in a clock for
+// each element of a copy from memory to shared memory, where operands do not lie on 16
+// bytes. The tensor memory accelerator cannot load them, and cuBLAS takes kernels whose
+// threads copy 2, 4 or 8 bytes at a time, which bounds them. Six products of bfloat16
+// on an H200 (2026-11-29; docs/models.md): 361 to 526.
+constexpr double kOperationsPerCopiedElement = 470;
+
+// `rate`, or what copies of unaligned operands allow. A product of a vector reads its
+// matrix once, whatever the width, and is bound by memory.
+double ReachableRate(const GpuDescription& gpu, const protocol::Gemm& gemm,
+                     ComputeUnit unit, double rate) {
+  constexpr uint32_t kWidestAccess = 16;
+  constexpr double kKhzPerGhz = 1e6;
+  const bool copies = IsTensorUnit(unit) && unit != TENSOR_FP64 && unit != TENSOR_FP8 &&
+                      unit != TENSOR_INT8;
+  if (!copies || gemm.alignment == 0 || gemm.alignment >= kWidestAccess ||
+      gemm.m == 1 || gemm.n == 1)
+    return rate;
+  const double elements =
+      std::max(1.0, static_cast<double>(gemm.alignment) /
+                        static_cast<double>(ElementBytes(gemm.a_type)));
+  return std::min(rate, kOperationsPerCopiedElement * elements * gpu.multiprocessors() *
+                            gpu.clock_khz() / kKhzPerGhz);
+}
+
 int64_t Nanoseconds(double ns) {
   return static_cast<int64_t>(std::ceil(ns));
 }
@@ -240,7 +265,8 @@ WorkCost GemmCost(const GpuDescription& gpu, const protocol::Gemm& gemm) {
                              c_accesses * gemm.m * gemm.n * ElementBytes(gemm.c_type));
   const double rate =
       UnitRate(gpu, unit.unit) * kOperationsPerNsPerTera * unit.efficiency;
-  const double compute = GemmComputeNs(gpu, gemm, rate);
+  const double compute =
+      GemmComputeNs(gpu, gemm, ReachableRate(gpu, gemm, unit.unit, rate));
   const double memory = static_cast<double>(cost.bytes) / MemoryBytesPerNs(gpu);
   const double unhidden = gpu.compute_major() == 9 ? kUnhiddenOnMajor9 : 0;
   cost.ns = gpu.gemm_overhead_ns() + Nanoseconds(std::max(compute, memory) +

@@ -69,6 +69,7 @@ struct GemmLaunch {
   uint64_t m = 0, n = 0, k = 0, batch = 1;
   protocol::ElementType a_type{}, b_type{}, c_type{}, compute_type{};
   bool reads_c = false;
+  uint8_t alignment = 0;  // protocol::Gemm::alignment
   // C, or one block per matrix of a batch.
   const WrittenBlock* outputs = nullptr;
   size_t output_count = 0;

@@ -79,6 +79,7 @@ void LaunchRecords::EmitGemm(const Stream& stream, const GemmLaunch& launch,
   record.c_type = launch.c_type;
   record.compute_type = launch.compute_type;
   record.reads_c = launch.reads_c ? 1 : 0;
+  record.alignment = launch.alignment;
   channel_->Emit(record);
   if (notes_.listening()) [[unlikely]] {
     ActivityWork work;

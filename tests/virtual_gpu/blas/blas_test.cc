@@ -86,6 +86,26 @@ TEST_F(BlasTest, SaysWhetherCIsRead) {
   EXPECT_EQ(LastGemm().reads_c, 1) << "beta on the device is not looked at";
 }
 
+TEST_F(BlasTest, SaysWhatItsOperandsLieOn) {
+  const __half half_one(1.0f);
+  const auto alignment = [&](cublasOperation_t transa, int lda, int ldb, int ldc,
+                             int m = 8, int offset = 0) {
+    EXPECT_EQ(cublasGemmEx(handle, transa, CUBLAS_OP_N, m, 8, 8, &half_one,
+                           static_cast<const char*>(static_cast<void*>(a)) + offset,
+                           CUDA_R_16F, lda, b, CUDA_R_16F, ldb, &half_one,
+                           static_cast<void*>(c), CUDA_R_16F, ldc, CUBLAS_COMPUTE_16F,
+                           CUBLAS_GEMM_DEFAULT),
+              CUBLAS_STATUS_SUCCESS);
+    return LastGemm().alignment;
+  };
+  EXPECT_EQ(alignment(CUBLAS_OP_N, 8, 8, 8), 16);
+  EXPECT_EQ(alignment(CUBLAS_OP_N, 9, 8, 8), 2);
+  EXPECT_EQ(alignment(CUBLAS_OP_N, 8, 10, 8), 4);
+  EXPECT_EQ(alignment(CUBLAS_OP_N, 8, 8, 12), 8);
+  EXPECT_EQ(alignment(CUBLAS_OP_N, 8, 8, 8, 8, 4), 4) << "the address counts";
+  EXPECT_EQ(alignment(CUBLAS_OP_T, 9, 8, 8, 1), 16) << "a single column has no next";
+}
+
 TEST_F(BlasTest, UsesTheMathModeForFloat) {
   ASSERT_EQ(cublasSetMathMode(handle, CUBLAS_TF32_TENSOR_OP_MATH),
             CUBLAS_STATUS_SUCCESS);

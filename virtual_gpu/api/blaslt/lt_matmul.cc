@@ -160,6 +160,20 @@ cublasStatus_t LaunchMatmul(const LtProblem& problem, const LtOperands& operands
       operands.c != nullptr &&
       ScalesC(operands.beta, static_cast<cudaDataType_t>(operation.scale_type),
               BetaIsOnHost(operation));
+  const auto in_memory = [](const LayoutFields& layout, const void* data) {
+    const bool by_rows = layout.order == CUBLASLT_ORDER_ROW;
+    return MatrixInMemory{
+        .data = data,
+        .element_bytes = ElementBytes(static_cast<cudaDataType_t>(layout.type)),
+        .columns = static_cast<int64_t>(by_rows ? layout.rows : layout.columns),
+        .ld = layout.ld,
+        .batch = layout.batch,
+        .stride = layout.batch_stride};
+  };
+  const MatrixInMemory matrices[] = {in_memory(*problem.a, operands.a),
+                                     in_memory(*problem.b, operands.b),
+                                     in_memory(d, operands.d)};
+  launch.alignment = AlignmentOf(matrices);
   launch.outputs = outputs.data();
   launch.output_count = outputs.size();
   return ToStatus(gpu->LaunchGemm(launch));

@@ -83,6 +83,19 @@ std::vector<WrittenBlock> OutputBlocks(void* data, int64_t rows, int64_t columns
   return blocks;
 }
 
+uint8_t AlignmentOf(std::span<const MatrixInMemory> matrices) {
+  constexpr uint64_t kWidestAccess = 16;
+  uint64_t all = kWidestAccess;
+  for (const MatrixInMemory& matrix : matrices) {
+    all |= reinterpret_cast<uintptr_t>(matrix.data);
+    if (matrix.columns > 1)
+      all |= static_cast<uint64_t>(matrix.ld) * matrix.element_bytes;
+    if (matrix.batch > 1)
+      all |= static_cast<uint64_t>(matrix.stride) * matrix.element_bytes;
+  }
+  return static_cast<uint8_t>(all & (~all + 1));
+}
+
 bool ReadPointerArray(const void* const* array, int64_t count,
                       std::vector<void*>* pointers) {
   const VirtualGpuTable* table = FindVirtualGpuTable();
@@ -132,6 +145,19 @@ cublasStatus_t Launch(Gpu* gpu, const GemmCall& call, void* stream, bool host_sc
   launch.c_type = *FindElementType(call.c.type);
   launch.compute_type = *FindComputeType(call.compute, tf32);
   launch.reads_c = ScalesC(call.beta, ScaleTypeOf(call.compute), host_scalars);
+  const auto in_memory = [&](const Matrix& matrix, int64_t columns) {
+    return MatrixInMemory{.data = call.c_array == nullptr ? matrix.data : nullptr,
+                          .element_bytes = ElementBytes(matrix.type),
+                          .columns = columns,
+                          .ld = matrix.ld,
+                          .batch = call.c_array == nullptr ? call.batch : 1,
+                          .stride = matrix.stride};
+  };
+  const MatrixInMemory matrices[] = {
+      in_memory(call.a, call.transa == CUBLAS_OP_N ? call.k : call.m),
+      in_memory(call.b, call.transb == CUBLAS_OP_N ? call.n : call.k),
+      in_memory(call.c, call.n)};
+  launch.alignment = AlignmentOf(matrices);
   launch.outputs = outputs.data();
   launch.output_count = outputs.size();
   return ToStatus(gpu->LaunchGemm(launch));

@@ -8,6 +8,7 @@
 #include <cublas_api.h>
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "virtual_gpu/core/gpu.h"
@@ -47,6 +48,16 @@ bool ScalesC(const void* beta, cudaDataType_t scale_type, bool on_host);
 std::vector<WrittenBlock> OutputBlocks(void* data, int64_t rows, int64_t columns,
                                        int64_t ld, int64_t stride, int64_t batch,
                                        uint32_t element_bytes);
+
+// What all starts of the columns of these matrices are multiples of: bytes, at most 16,
+// the most that one access moves. Where data is null, its address counts as aligned.
+struct MatrixInMemory {
+  const void* data = nullptr;
+  uint64_t element_bytes = 1;
+  int64_t columns = 1, ld = 0;
+  int64_t batch = 1, stride = 0;  // in elements, as ld
+};
+uint8_t AlignmentOf(std::span<const MatrixInMemory> matrices);
 
 // Reads a pointer array from device memory. False where its contents are not known.
 bool ReadPointerArray(const void* const* array, int64_t count,
