@@ -46,7 +46,8 @@ LIMITS = {
                      "one; one engine on tensor cores, and one without for float and double; for every other graph there "
                      "is no engine; the error names the way out",
     "cudnnBatchNormalization*": "without an activation; results are blended with nothing (beta is 0)",
-    "cudnnCreate*Descriptor": "those of tensors work; the others fail, and name what avoids them",
+    "cudnnCreate*Descriptor": "those of tensors, dropout and recurrent networks work; the others fail, and name what avoids them",
+    "cudnnSetRNNDescriptor_v8": "without projections of hidden states, with matrices for the inputs",
     "cuptiActivityEnable*": "kinds MEMCPY, MEMCPY2 (without the two devices), MEMSET, KERNEL and CONCURRENT_KERNEL (the "
                             "same: nothing is serialised), RUNTIME, DRIVER, SYNCHRONIZATION (waits, not queries), "
                             "CUDA_EVENT, MEMORY2 (without pools; `source` names libnccl.so.2 or nothing), OVERHEAD "

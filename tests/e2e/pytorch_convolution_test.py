@@ -153,15 +153,15 @@ class NewestConvolutionTest(Convolutions, unittest.TestCase):
 @pytorch.needs_pytorch
 class RefusedPartsTest(unittest.TestCase):
 
-    def test_a_recurrent_layer_names_what_helps(self):
+    def test_a_projected_recurrent_layer_names_what_helps(self):
         with vrank.scratch() as folder:
             done = pytorch.emulate(*pytorch.script(folder, """
 import torch
-torch.nn.LSTM(8, 8).cuda()(torch.ones(4, 2, 8, device="cuda"))
+torch.nn.LSTM(8, 8, proj_size=4).cuda()(torch.ones(4, 2, 8, device="cuda"))
 """), check=False)
         self.assertNotEqual(done.returncode, 0)
         message = done.stderr[done.stderr.index("vrank emulate: "):]
-        self.assertIn("cudnnCreate", message)
+        self.assertIn("cudnnSetRNNDescriptor_v8", message)
         self.assertIn("torch.backends.cudnn.enabled = False", message)
 
 

@@ -175,9 +175,9 @@ TEST_F(CudnnTest, AttentionInFloat32HasNoEngine) {
 
 TEST_F(CudnnTest, OtherPartsAreRefusedByName) {
   void* descriptor = this;
-  EXPECT_EQ(cudnnCreateRNNDescriptor(&descriptor), kNotSupported);
+  EXPECT_EQ(cudnnCreateCTCLossDescriptor(&descriptor), kNotSupported);
   EXPECT_EQ(descriptor, nullptr);
-  EXPECT_THAT(LastError(), HasSubstr("cudnnCreateRNNDescriptor"));
+  EXPECT_THAT(LastError(), HasSubstr("cudnnCreateCTCLossDescriptor"));
   EXPECT_EQ(LastError(), "") << "it is said once";
 }
 

@@ -24,7 +24,7 @@ size_t cudnnGetVersion();
 int cudnnGetProperty(int type, int* value);
 const char* cudnnGetErrorString(int status);
 void cudnnGetLastErrorString(char* message, size_t bytes);
-int cudnnCreateRNNDescriptor(void** descriptor);
+int cudnnCreateCTCLossDescriptor(void** descriptor);
 int cudnnBackendCreateDescriptor(vrank::gpu::dnn::DescriptorType type,
                                  void** descriptor);
 int cudnnBackendDestroyDescriptor(void* descriptor);

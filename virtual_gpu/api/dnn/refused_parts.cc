@@ -35,8 +35,6 @@ REFUSE_DESCRIPTOR(cudnnCreateActivationDescriptor,
                   "normalisation among them")
 REFUSE_DESCRIPTOR(cudnnCreateCTCLossDescriptor, PYTORCHS_OWN("CTC loss runs"))
 REFUSE_DESCRIPTOR(cudnnCreateConvolutionDescriptor, GRAPH_API("convolutions"))
-REFUSE_DESCRIPTOR(cudnnCreateDropoutDescriptor, PYTORCHS_OWN("recurrent layers run"))
 REFUSE_DESCRIPTOR(cudnnCreateFilterDescriptor, GRAPH_API("convolutions"))
 REFUSE_DESCRIPTOR(cudnnCreatePoolingDescriptor,
                   "cuDNN's pooling is not; PyTorch's own is, and takes no setting")
-REFUSE_DESCRIPTOR(cudnnCreateRNNDescriptor, PYTORCHS_OWN("recurrent layers run"))
