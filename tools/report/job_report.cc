@@ -71,13 +71,20 @@ void AddTimedIterations(const emulator::TimedIterations& timed,
   source->regularity = std::min(source->regularity, timed.regularity);
 }
 
-void AddRanks(const Run& run, bool annotations_alone, JobReport* report) {
+graph::IterationSearch SearchOf(const Job& job) {
+  if (job.flags().iteration_range.has_value())
+    return graph::IterationSearch::kAnnotations;
+  return job.real_gpu() ? graph::IterationSearch::kCommunication
+                        : graph::IterationSearch::kActions;
+}
+
+void AddRanks(const Run& run, graph::IterationSearch search, JobReport* report) {
   const emulator::World& world = run.session().world();
   std::map<std::pair<std::string, graph::Source>, emulator::KernelTotal> kernels;
   for (const auto& real : world.real()) {
     RankReport rank = MakeRank(world, real->rank());
     rank.real = true;
-    AddTimedIterations(real->iteration_log().Find(annotations_alone), *real, &rank,
+    AddTimedIterations(real->iteration_log().Find(search), *real, &rank,
                        &report->iteration_source);
     if (!rank.iterations.empty())
       rank.gpu_time = real->gpu_activity().Between(rank.iterations.back().begin.ns,
@@ -407,7 +414,7 @@ JobReport MakeReport(const Job& job, const Run& run) {
   report.real_gpu = job.real_gpu();
   report.provenance = ProvenanceOf(job, run);
   report.device_memory_bytes = job.gpu().properties.memory_bytes;
-  AddRanks(run, job.real_gpu() || job.flags().iteration_range.has_value(), &report);
+  AddRanks(run, SearchOf(job), &report);
   report.rank_zero = FollowersOfRankZero(run, report);
   if (!job.real_gpu())
     AddSharedGpus(world.MemoryOfGpus(), &report);

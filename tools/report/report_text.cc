@@ -58,6 +58,8 @@ std::string HowFound(const IterationSource& source) {
   if (source.evidence == graph::IterationEvidence::kPeriod)
     text = "  found by what repeats";
   if (!text.empty())
+  if (source.evidence == graph::IterationEvidence::kCommunication)
+    text = "  found by the collectives that repeat";
     text += fmt::format("; {} alike", FormatPercent(source.regularity));
   if (!source.complete)
     text += "; later ones were not looked for";
@@ -78,6 +80,11 @@ std::string Failure(const JobReport& report) {
 std::string Iterations(const JobReport& report) {
   const auto& times = report.iteration_time_ns;
   if (times.empty())
+  if (times.empty() && report.real_gpu)
+    return "iterations  none: no NVTX range is named like one, and no collectives of "
+           "gradients repeat; put each step between "
+           "torch.cuda.nvtx.range_push(\"iteration\") and range_pop(), or name its "
+           "NVTX ranges with --iteration-range\n";
     return "iterations  none: no range of the program is named like one, and nothing "
            "that "
            "it does repeats; name its NVTX ranges with --iteration-range\n";
