@@ -13,6 +13,7 @@
 #include "emulator/world/world.h"
 #include "graph/models/kernel_costs.h"
 #include "tools/job/run_provenance.h"
+#include "tools/machine/machine_gpus.h"
 #include "tools/terminal/output_style.h"
 
 namespace vrank::tools {
@@ -409,7 +410,7 @@ JobReport MakeReport(const Job& job, const Run& run) {
   JobReport report;
   report.world_size = job.world_size();
   report.layout = job.layout().ToString();
-  report.gpu = job.gpu().short_name;
+  report.gpu = job.real_gpu() ? NameMachineGpus() : job.gpu().short_name;
   report.cluster = job.cluster_name();
   report.real_gpu = job.real_gpu();
   report.provenance = ProvenanceOf(job, run);

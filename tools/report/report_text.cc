@@ -39,7 +39,8 @@ std::string Head(const JobReport& report) {
   part(report.followers, "following them live");
   part(report.recorded, "playing a recorded program");
   part(report.absent, "assumed absent");
-  text += fmt::format("\nlayout {} on {}, cluster {}\n", report.layout, report.gpu,
+  text += fmt::format("\nlayout {} on {}, cluster {}\n", report.layout,
+                      report.gpu.empty() ? "GPUs of an unknown kind" : report.gpu,
                       report.cluster);
   if (report.real_gpu)
     text +=
@@ -57,9 +58,9 @@ std::string HowFound(const IterationSource& source) {
     text = "  found by parameter updates";
   if (source.evidence == graph::IterationEvidence::kPeriod)
     text = "  found by what repeats";
-  if (!text.empty())
   if (source.evidence == graph::IterationEvidence::kCommunication)
     text = "  found by the collectives that repeat";
+  if (!text.empty())
     text += fmt::format("; {} alike", FormatPercent(source.regularity));
   if (!source.complete)
     text += "; later ones were not looked for";
@@ -79,12 +80,12 @@ std::string Failure(const JobReport& report) {
 
 std::string Iterations(const JobReport& report) {
   const auto& times = report.iteration_time_ns;
-  if (times.empty())
   if (times.empty() && report.real_gpu)
     return "iterations  none: no NVTX range is named like one, and no collectives of "
            "gradients repeat; put each step between "
            "torch.cuda.nvtx.range_push(\"iteration\") and range_pop(), or name its "
            "NVTX ranges with --iteration-range\n";
+  if (times.empty())
     return "iterations  none: no range of the program is named like one, and nothing "
            "that "
            "it does repeats; name its NVTX ranges with --iteration-range\n";
