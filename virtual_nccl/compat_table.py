@@ -142,6 +142,20 @@ that arrives late delays the others in real time.
   for its stream delays that (ten times as long, in CPU time).
 - Kernels are not observed: the report has no compute and no memory of real ranks (`vrank trace
   --real-gpu` records both). Ends and iterations are observations, which differ from run to run.
+- Iterations are the program's NVTX ranges where it has some that are named like one. Without
+  them they are found by what the program communicates. Its all-reduces and reduce-scatters of
+  gradients repeat in each step in equal order and sizes; losses, norms, gathers for a log, evaluations
+  and checkpoints in between change nothing. An iteration ends with the end of its last such
+  collective, and begins with the end of the one before: its length is that of a step in the steady
+  state, though the update of the parameters counts to the next one. Where as much as half a step is
+  communicated in between (an evaluation with FSDP), it begins behind the last of that; an evaluation
+  that communicates little counts to the next iteration. The first one begins behind the last
+  collective before it, so part of its forward pass is missing.
+- Not found so: fewer than three steps; gradients in one bucket of one size, unless the whole
+  sequence of collectives repeats (tensor parallelism alone likewise); activations of changing
+  length without data parallelism. Found wrongly: micro batches whose gradients are each reduced
+  (FSDP that accumulates without `no_sync`) count as iterations. Put each step between
+  `torch.cuda.nvtx.range_push("iteration")` and `range_pop()` there.
 - Where the real ranks' calls leave the members of a communicator open, no rank is added. The
   members are learned on virtual GPUs, and the run starts again.
 

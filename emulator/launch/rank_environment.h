@@ -32,7 +32,8 @@ struct LaunchOptions {
   // The ranks keep this machine's GPUs, and their own time: only libnccl is preloaded,
   // behind the host library.
   bool real_gpu = false;
-  uint32_t real_gpus = 0;  // how many those are; 0: unknown
+  uint32_t real_gpus = 0;      // how many those are; 0: unknown
+  uint32_t ranks_of_node = 0;  // of the emulated one; 0: unknown
   // CLOCK_MONOTONIC at virtual time 0, for ranks whose own time is real.
   int64_t real_time_origin_ns = 0;
   std::string socket_address;  // GuestServer::address()

@@ -63,6 +63,14 @@ std::string AfterExit(const LaunchOptions& launch, int32_t rank,
           : fmt::format("what it wrote is in {0}/rank{1}.out and {0}/rank{1}.err",
                         launch.log_folder, rank);
   const int signal = SignalOf(status);
+  if (launch.real_gpu && launch.real_gpus > 0 && signal == 0 &&
+      launch.ranks_of_node > launch.real_gpus)
+    text += fmt::format(
+        "; the emulated node has {} ranks, and this machine {} GPU{}: a program that "
+        "looks for one for each rank of its node has to be told of {} "
+        "(docs/limitations.md, \"Real GPU\")",
+        launch.ranks_of_node, launch.real_gpus, launch.real_gpus == 1 ? "" : "s",
+        launch.real_gpus);
   if (signal == SIGKILL)
     text +=
         "; the kernel does this where memory runs out, and says so in its log "

@@ -99,8 +99,8 @@ void IterationLog::OnOpEnded(int32_t, uint64_t op, const graph::Stamp&,
   Settle();
 }
 
-TimedIterations IterationLog::Find(bool annotations_alone) const {
-  const graph::RankIterations found = scan_.Find(annotations_alone);
+TimedIterations IterationLog::Find(graph::IterationSearch search) const {
+  const graph::RankIterations found = scan_.Find(search);
   TimedIterations timed{{}, found.evidence, found.regularity, !full_};
   MomentSequence::Reader moments(moments_);
   for (const graph::IterationBounds& bounds : found.bounds) {

@@ -61,7 +61,7 @@ class IterationLog final : public graph::TimelineObserver {
                  const graph::Stamp& end) override;
 
   // Those so far whose device work is known to be complete.
-  TimedIterations Find(bool annotations_alone) const;
+  TimedIterations Find(graph::IterationSearch search) const;
 
   // What it holds, by the number of ops: less than the memory it takes.
   size_t bytes() const { return moments_.bytes() + scan_.bytes(); }

@@ -193,7 +193,7 @@ Iterations FindIterations(const PlayedRank& rank,
   IterationScan scan(matches);
   for (uint64_t i = 0; i < rank.program->size(); ++i)
     scan.Add(i, rank.program->op(i), rank.program->details());
-  const RankIterations found = scan.Find(false);
+  const RankIterations found = scan.Find(IterationSearch::kActions);
   if (found.bounds.empty())
     return WholeRun(rank);
   Iterations iterations{{}, found.evidence, found.regularity};

@@ -449,6 +449,8 @@ const char* Name(IterationEvidence evidence) {
       return "optimizer";
     case IterationEvidence::kPeriod:
       return "period";
+    case IterationEvidence::kCommunication:
+      return "communication";
   }
   return "";
 }

@@ -36,11 +36,12 @@
 namespace vrank::graph {
 
 enum class IterationEvidence : uint8_t {
-  kAnnotation,  // ranges of the program (NVTX, torch.profiler)
-  kOptimizer,   // parameter updates
-  kPeriod,      // a sequence that repeats
+  kAnnotation,     // ranges of the program (NVTX, torch.profiler)
+  kOptimizer,      // parameter updates
+  kPeriod,         // a sequence that repeats
+  kCommunication,  // a sequence of communications that does (collective_rhythm.h)
 };
-// "annotation", "optimizer", "period".
+// "annotation", "optimizer", "period", "communication".
 const char* Name(IterationEvidence evidence);
 
 // Actions [begin, end).

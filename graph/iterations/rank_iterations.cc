@@ -101,6 +101,7 @@ IterationScan::Role IterationScan::AddRange(uint64_t index, const Op& op,
     inside_ = true;
     annotated_.push_back({index + 1, index});
     actions_.Clear();
+    calls_.Clear();
     return Role::kBound;
   }
   // The innermost open range of that name; a nameless end closes the innermost one.
@@ -129,16 +130,63 @@ IterationScan::Role IterationScan::Add(uint64_t index, const Op& op,
     return Role::kNone;
   actions_.Append(index - std::exchange(last_op_, index));
   actions_.Append(ZigZag(action, std::exchange(last_action_, action)));
+  if (action == kMatrixProduct || action >= kFirstKernel) {
+    computes_ = true;
+    calls_.Clear();
+  } else if (!computes_ &&
+             (op.kind == OpKind::kCollective || op.kind == OpKind::kTransfers)) {
+    AddCall(index, op, details);
+  }
   return Role::kAction;
 }
 
-RankIterations IterationScan::Find(bool annotations_alone) const {
+void IterationScan::AddCall(uint64_t index, const Op& op, const Details& details) {
+  CommunicationKind kind{.communicator = op.a};
+  std::vector<uint64_t> name{static_cast<uint64_t>(op.kind), op.a};
+  if (op.kind == OpKind::kCollective) {
+    const CollectiveCall& call = details.collectives[op.b];
+    kind.reduces = Reduces(call.operation);
+    kind.bytes = call.count * ElementBytes(call.type);
+    name.insert(name.end(), {static_cast<uint64_t>(call.operation), kind.bytes});
+  } else {
+    for (const Transfer& transfer : details.transfer_groups[op.b]) {
+      kind.bytes += transfer.bytes;
+      name.insert(name.end(), {transfer.peer, transfer.bytes});
+    }
+  }
+  const auto [known, is_new] =
+      kind_of_.try_emplace(std::move(name), static_cast<uint32_t>(kinds_.size()));
+  if (is_new)
+    kinds_.push_back(kind);
+  calls_.Append(index - std::exchange(last_call_, index));
+  calls_.Append(known->second);
+}
+
+RankIterations IterationScan::FindByCommunication() const {
+  std::vector<uint32_t> calls;
+  std::vector<uint64_t> ops;  // of each
+  uint64_t op = 0;
+  for (VarintSequence::Reader numbers(calls_); !numbers.AtEnd();) {
+    ops.push_back(op += numbers.Next());
+    calls.push_back(static_cast<uint32_t>(numbers.Next()));
+  }
+  const FoundIterations found = FindIterationsByCommunication(calls, kinds_);
+  RankIterations result{{}, found.evidence, found.regularity};
+  for (const ActionSpan& span : found.spans)
+    result.bounds.push_back(
+        {span.begin == 0 ? ops.front() : ops[span.begin - 1] + 1, ops[span.end - 1]});
+  return result;
+}
+
+RankIterations IterationScan::Find(IterationSearch search) const {
   RankIterations result;
   result.bounds = annotated_;
   if (inside_)
     result.bounds.pop_back();
-  if (!annotated_.empty() || annotations_alone)
+  if (!annotated_.empty() || search == IterationSearch::kAnnotations)
     return result;
+  if (search == IterationSearch::kCommunication)
+    return FindByCommunication();
   ActionKinds kinds{updates_, {}, {}};
   kinds.updates.resize(std::max<size_t>(updates_.size(), kFirstKernel), false);
   kinds.computes.resize(kinds.updates.size(), true);

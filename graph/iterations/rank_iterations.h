@@ -22,10 +22,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "base/varint_sequence.h"
+#include "graph/iterations/collective_rhythm.h"
 #include "graph/iterations/iteration_finder.h"
 #include "graph/schema/op.h"
 
@@ -42,6 +44,13 @@ struct RankIterations {
   std::vector<IterationBounds> bounds;  // ascending, disjoint
   IterationEvidence evidence = IterationEvidence::kAnnotation;
   double regularity = 1;  // FoundIterations
+};
+
+// What is looked at where the program annotates nothing.
+enum class IterationSearch {
+  kAnnotations,    // nothing
+  kActions,        // all that it does
+  kCommunication,  // nobody sees its kernels: collectives and transfers
 };
 
 // Reads a program op by op, in order.
@@ -64,11 +73,10 @@ class IterationScan {
   // The range of an iteration has begun.
   bool annotated() const { return !annotated_.empty(); }
   // What it holds for what the program does.
-  size_t bytes() const { return actions_.bytes(); }
+  size_t bytes() const { return actions_.bytes() + calls_.bytes(); }
 
-  // Of ranges that are complete; where no range was begun, of what the program does,
-  // unless annotations alone count.
-  RankIterations Find(bool annotations_alone) const;
+  // Of ranges that are complete; where no range was begun, as the search says.
+  RankIterations Find(IterationSearch search) const;
 
  private:
   Role AddRange(uint64_t index, const Op& op, const Details& details);
@@ -89,6 +97,14 @@ class IterationScan {
   uint64_t last_op_ = 0, last_action_ = 0;
   std::vector<uint32_t> action_of_name_;  // by name of a kernel
   std::vector<bool> updates_;             // by action
+  // Communications, until a kernel is seen: their ops as above, and kinds.
+  void AddCall(uint64_t index, const Op& op, const Details& details);
+  RankIterations FindByCommunication() const;
+  bool computes_ = false;
+  VarintSequence calls_;
+  uint64_t last_call_ = 0;
+  std::vector<CommunicationKind> kinds_;
+  std::map<std::vector<uint64_t>, uint32_t> kind_of_;  // by what names one
 };
 
 // Whether a kernel of this name (mangled or not) belongs to the update of parameters:

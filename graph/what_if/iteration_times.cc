@@ -136,7 +136,7 @@ std::vector<IterationBounds> BoundsOf(
     IterationScan scan(matches);
     for (uint64_t i = 0; i < program.size(); ++i)
       scan.Add(i, program.op(i), program.details());
-    bounds = scan.Find(false).bounds;
+    bounds = scan.Find(IterationSearch::kActions).bounds;
   }
   if (bounds.empty() && program.size() != 0)
     bounds.push_back({0, program.size() - 1});

@@ -47,6 +47,16 @@ class HeldGpuTest(unittest.TestCase):
             self.assertLess(ns, 1e6 * (time.time() - begin) * 1e3)
         self.assertNotIn("concurrent_issuers", [row["name"] for row in result["losses"]])
 
+    def test_iterations_are_found_by_collectives_where_no_range_names_them(self):
+        done = self.emulate(2, "0,1", 6, 40, -1, "plain")
+        result = json.loads(done.stdout)
+        self.assertEqual(result["iteration_source"]["evidence"], "communication")
+        self.assertEqual(len(result["iteration_time_ns"]), 6)
+        for ns in result["iteration_time_ns"][1:]:
+            self.assertGreater(ns, 40e6)
+        self.assertEqual(result["host_time"], {"mode": "real"})
+        self.assertNotEqual(result["gpu"], "h100-sxm5-80gb")
+
     def test_a_real_rank_gets_through_beside_played_ones(self):
         found = self.lines(self.emulate(8, "0", 20, 0))
         self.assertEqual(len(found[0]), 20)

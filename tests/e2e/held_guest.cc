@@ -12,6 +12,8 @@
 //             NCCL anything
 //   twice     a second process of the rank asks for NCCL
 //   graph     each call is a launch of a graph with two all-reduces
+//   plain     no call is in a range of NVTX; each is two all-reduces, the second one of
+//             half the size, and every second one has a small one behind it
 
 #include <cuda.h>
 #include <nccl.h>
@@ -92,11 +94,12 @@ int main(int argc, char** argv) {
   cuMemAlloc(&buffer, kCount * sizeof(float));
   auto* const data = reinterpret_cast<float*>(buffer);
   std::fill_n(data, kCount, 1.0F);
-  const auto all_reduce = [&] {
-    Check(ncclAllReduce(data, data, kCount, ncclFloat32, ncclSum, communicator,
+  const auto reduce = [&](size_t count) {
+    Check(ncclAllReduce(data, data, count, ncclFloat32, ncclSum, communicator,
                         reinterpret_cast<cudaStream_t>(stream)),
           "ncclAllReduce");
   };
+  const auto all_reduce = [&] { reduce(kCount); };
   CUgraph graph = nullptr;
   CUgraphExec exec = nullptr;
   if (how == "graph") {
@@ -107,7 +110,9 @@ int main(int argc, char** argv) {
     cuGraphInstantiate(&exec, graph, 0);
   }
   for (int i = 0; i < calls; ++i) {
-    nvtxRangePushA("iteration");
+    const bool plain = how == "plain";
+    if (!plain)
+      nvtxRangePushA("iteration");
     if (is_late && !late_init)
       usleep(static_cast<useconds_t>(late_ms) * 1000);
     if (rank == failing)
@@ -117,13 +122,18 @@ int main(int argc, char** argv) {
       cuGraphLaunch(exec, stream);
     else
       all_reduce();
+    if (plain)
+      reduce(kCount / 2);
+    if (plain && i % 2 == 1)
+      reduce(1);
     if (how == "forks")
       ForkAChildThatExits();
     cuStreamSynchronize(stream);
     const float sum =
         exec != nullptr ? static_cast<float>(ranks * ranks) : static_cast<float>(ranks);
     Require(i > 0 || (data[0] == sum && data[kCount - 1] == sum), "a wrong sum");
-    nvtxRangePop();
+    if (!plain)
+      nvtxRangePop();
     printf("%.3f %lld\n", NowMs() - begin, static_cast<long long>(time(nullptr)));
   }
   cuMemFree(buffer);

@@ -452,9 +452,10 @@ absl::StatusOr<JobResult> ReadResult(const std::string& subject,
           fmt::format("result '{}': its job failed, so it is about a part of it: {}",
                       subject, Excerpt(*failure)));
     result.provenance = ReadProvenance(json);
-    result.job = fmt::format("{} ranks, {} on {}, {}", AmountAt(json, "world_size"),
-                             TextAt(json, "layout"), TextAt(json, "gpu"),
-                             TextAt(json, "cluster"));
+    result.job = fmt::format(
+        "{} ranks, {} on {}, {}", AmountAt(json, "world_size"), TextAt(json, "layout"),
+        At(json, "gpu").is_null() ? "GPUs of an unknown kind" : TextAt(json, "gpu"),
+        TextAt(json, "cluster"));
     is_replay ? AddReplay(json, &result) : AddEmulation(json, &result);
   } catch (const std::exception& error) {  // of the library, or UnfitValue
     return absl::InvalidArgumentError(

@@ -94,7 +94,7 @@ RunRecord MakeRecord(const Run& run,
     if (!record.iterations[real->rank()].empty())
       continue;
     for (const emulator::TimedIteration& found :
-         real->iteration_log().Find(false).iterations)
+         real->iteration_log().Find(graph::IterationSearch::kActions).iterations)
       record.found_iterations[real->rank()].push_back({found.begin, found.end});
   }
   AddEnds(world.results(), &record);

@@ -20,7 +20,8 @@ std::vector<int64_t> IterationTimes(const emulator::World& world) {
   size_t common = SIZE_MAX;
   for (const auto& rank : world.real()) {
     std::vector<int64_t>& times = by_rank.emplace_back();
-    for (const auto& iteration : rank->iteration_log().Find(false).iterations)
+    for (const auto& iteration :
+         rank->iteration_log().Find(graph::IterationSearch::kActions).iterations)
       if (const auto ns = rank->gap_time().Between(iteration.bounds.first_op,
                                                    iteration.bounds.last_op))
         times.push_back(*ns);

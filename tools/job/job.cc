@@ -281,6 +281,7 @@ absl::StatusOr<std::unique_ptr<Run>> Run::Make(const Job& job, RunOptions option
     session.launch.real_time_origin_ns =
         std::chrono::steady_clock::now().time_since_epoch().count();
     session.launch.real_gpus = CountMachineGpus();
+    session.launch.ranks_of_node = static_cast<uint32_t>(session.ranks_per_node);
   }
   session.real_ranks = options.real_ranks;
   for (int32_t rank = 0; rank < job.world_size(); ++rank)

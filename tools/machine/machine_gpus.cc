@@ -2,6 +2,8 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <set>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -31,6 +33,26 @@ uint32_t CountMachineGpus() {
   for (const auto& entry : std::filesystem::directory_iterator("/dev", ignored))
     gpus += IsGpuFile(entry.path().filename().string()) ? 1 : 0;
   return gpus;
+}
+
+std::string NameMachineGpus(const std::string& folder) {
+  constexpr std::string_view kModel = "Model:";
+  std::set<std::string> names;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+    std::ifstream file(entry.path() / "information");
+    for (std::string line; std::getline(file, line);) {
+      if (!line.starts_with(kModel))
+        continue;
+      const size_t name = line.find_first_not_of(" \t", kModel.size());
+      if (name != std::string::npos)
+        names.insert(line.substr(name));
+    }
+  }
+  std::string all;
+  for (const std::string& name : names)
+    all += (all.empty() ? "" : ", ") + name;
+  return all;
 }
 
 }  // namespace vrank::tools

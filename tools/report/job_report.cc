@@ -13,6 +13,7 @@
 #include "emulator/world/world.h"
 #include "graph/models/kernel_costs.h"
 #include "tools/job/run_provenance.h"
+#include "tools/machine/machine_gpus.h"
 #include "tools/terminal/output_style.h"
 
 namespace vrank::tools {
@@ -71,13 +72,20 @@ void AddTimedIterations(const emulator::TimedIterations& timed,
   source->regularity = std::min(source->regularity, timed.regularity);
 }
 
-void AddRanks(const Run& run, bool annotations_alone, JobReport* report) {
+graph::IterationSearch SearchOf(const Job& job) {
+  if (job.flags().iteration_range.has_value())
+    return graph::IterationSearch::kAnnotations;
+  return job.real_gpu() ? graph::IterationSearch::kCommunication
+                        : graph::IterationSearch::kActions;
+}
+
+void AddRanks(const Run& run, graph::IterationSearch search, JobReport* report) {
   const emulator::World& world = run.session().world();
   std::map<std::pair<std::string, graph::Source>, emulator::KernelTotal> kernels;
   for (const auto& real : world.real()) {
     RankReport rank = MakeRank(world, real->rank());
     rank.real = true;
-    AddTimedIterations(real->iteration_log().Find(annotations_alone), *real, &rank,
+    AddTimedIterations(real->iteration_log().Find(search), *real, &rank,
                        &report->iteration_source);
     if (!rank.iterations.empty())
       rank.gpu_time = real->gpu_activity().Between(rank.iterations.back().begin.ns,
@@ -402,12 +410,12 @@ JobReport MakeReport(const Job& job, const Run& run) {
   JobReport report;
   report.world_size = job.world_size();
   report.layout = job.layout().ToString();
-  report.gpu = job.gpu().short_name;
+  report.gpu = job.real_gpu() ? NameMachineGpus() : job.gpu().short_name;
   report.cluster = job.cluster_name();
   report.real_gpu = job.real_gpu();
   report.provenance = ProvenanceOf(job, run);
   report.device_memory_bytes = job.gpu().properties.memory_bytes;
-  AddRanks(run, job.real_gpu() || job.flags().iteration_range.has_value(), &report);
+  AddRanks(run, SearchOf(job), &report);
   report.rank_zero = FollowersOfRankZero(run, report);
   if (!job.real_gpu())
     AddSharedGpus(world.MemoryOfGpus(), &report);

@@ -148,8 +148,8 @@ struct JobReport {
     std::vector<int32_t> real;  // with these they follow another rank
   };
   std::optional<RankZero> rank_zero;
-  // Real ranks ran on real GPUs, by a real clock: their kernels, memory and iterations
-  // were not seen.
+  // Real ranks ran on real GPUs, by a real clock: their kernels and memory were not
+  // seen. `gpu` is what this machine has, empty where that is unknown.
   bool real_gpu = false;
   uint64_t device_memory_bytes = 0;
   // The slowest rank of each: of all ranks where each host waits for its device in

@@ -221,7 +221,7 @@ std::string ReportJson(const JobReport& report, bool with_collectives) {
   Json json{{"schema", "vrank.emulate/1"},
             {"world_size", report.world_size},
             {"layout", report.layout},
-            {"gpu", report.gpu},
+            {"gpu", report.gpu.empty() ? Json() : Json(report.gpu)},
             {"cluster", report.cluster},
             {"clock", report.real_gpu ? "real" : "virtual"},
             {"iteration_time_ns", report.iteration_time_ns},
@@ -232,7 +232,8 @@ std::string ReportJson(const JobReport& report, bool with_collectives) {
             {"failure", report.failure.empty() ? Json() : Json(report.failure)},
             {"provenance", ProvenanceJson(report.provenance)},
             {"nodes", report.nodes}};
-  json["host_time"] = HostTimeJson(report.host_time);
+  json["host_time"] =
+      report.real_gpu ? Json{{"mode", "real"}} : HostTimeJson(report.host_time);
   json["host_bound"] = nullptr;
   if (report.host_bound)
     json["host_bound"] = Json{{"rank", report.host_bound->rank},

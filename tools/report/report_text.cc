@@ -39,7 +39,8 @@ std::string Head(const JobReport& report) {
   part(report.followers, "following them live");
   part(report.recorded, "playing a recorded program");
   part(report.absent, "assumed absent");
-  text += fmt::format("\nlayout {} on {}, cluster {}\n", report.layout, report.gpu,
+  text += fmt::format("\nlayout {} on {}, cluster {}\n", report.layout,
+                      report.gpu.empty() ? "GPUs of an unknown kind" : report.gpu,
                       report.cluster);
   if (report.real_gpu)
     text +=
@@ -57,6 +58,8 @@ std::string HowFound(const IterationSource& source) {
     text = "  found by parameter updates";
   if (source.evidence == graph::IterationEvidence::kPeriod)
     text = "  found by what repeats";
+  if (source.evidence == graph::IterationEvidence::kCommunication)
+    text = "  found by the collectives that repeat";
   if (!text.empty())
     text += fmt::format("; {} alike", FormatPercent(source.regularity));
   if (!source.complete)
@@ -77,6 +80,11 @@ std::string Failure(const JobReport& report) {
 
 std::string Iterations(const JobReport& report) {
   const auto& times = report.iteration_time_ns;
+  if (times.empty() && report.real_gpu)
+    return "iterations  none: no NVTX range is named like one, and no collectives of "
+           "gradients repeat; put each step between "
+           "torch.cuda.nvtx.range_push(\"iteration\") and range_pop(), or name its "
+           "NVTX ranges with --iteration-range\n";
   if (times.empty())
     return "iterations  none: no range of the program is named like one, and nothing "
            "that "

@@ -41,6 +41,18 @@ TEST(RankExitTest, PointsAtWhatTheRankWrote) {
               AllOf(HasSubstr("logs/rank3.err"), Not(HasSubstr("above"))));
 }
 
+TEST(RankExitTest, NamesWhatAMachineWithFewerGpusNeeds) {
+  const auto fewer_gpus = HasSubstr("has to be told of 1 (docs/limitations.md");
+  LaunchOptions launch = Program();
+  launch.real_gpu = true;
+  launch.real_gpus = 1;
+  launch.ranks_of_node = 8;
+  EXPECT_THAT(AfterExit(launch, 0, {.code = 1}), fewer_gpus);
+  EXPECT_THAT(AfterExit(launch, 0, {.signal = SIGSEGV}), Not(fewer_gpus));
+  launch.ranks_of_node = 1;
+  EXPECT_THAT(AfterExit(launch, 0, {.code = 1}), Not(fewer_gpus));
+}
+
 TEST(RankExitTest, OffersADebuggerAfterACrashAlone) {
   const auto with_debugger =
       HasSubstr("-- gdb -batch -ex run -ex backtrace --args ./train");

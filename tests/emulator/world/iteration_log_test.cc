@@ -37,9 +37,10 @@ class IterationLogTest : public ::testing::Test {
     if (!ends_early)
       log_.OnOpEnded(0, kernel, Stamp{}, Stamp{.ns = device});
   }
-  std::vector<int64_t> Lengths(bool annotations_alone = true) {
+  std::vector<int64_t> Lengths(
+      graph::IterationSearch search = graph::IterationSearch::kAnnotations) {
     std::vector<int64_t> lengths;
-    for (const TimedIteration& one : log_.Find(annotations_alone).iterations)
+    for (const TimedIteration& one : log_.Find(search).iterations)
       lengths.push_back(one.end.ns - one.begin.ns);
     return lengths;
   }
@@ -52,7 +53,8 @@ TEST_F(IterationLogTest, AHostThatWaitsForItsDeviceIsTheMeasure) {
   Step(100, 300, 290);
   Step(320, 500, 480, true);
   EXPECT_EQ(Lengths(), (std::vector<int64_t>{200, 180}));
-  EXPECT_FALSE(log_.Find(true).iterations[0].host_runs_ahead());
+  EXPECT_FALSE(
+      log_.Find(graph::IterationSearch::kAnnotations).iterations[0].host_runs_ahead());
 }
 
 TEST_F(IterationLogTest, AHostThatRunsAheadIsMeasuredFromCompletionToCompletion) {
@@ -62,7 +64,8 @@ TEST_F(IterationLogTest, AHostThatRunsAheadIsMeasuredFromCompletionToCompletion)
   Step(30, 4100, 4000);  // reads the loss
   Step(4100, 4110, 5000);
   EXPECT_EQ(Lengths(), (std::vector<int64_t>{1000, 1000, 1000, 1100, 900}));
-  EXPECT_TRUE(log_.Find(true).iterations[0].host_runs_ahead());
+  EXPECT_TRUE(
+      log_.Find(graph::IterationSearch::kAnnotations).iterations[0].host_runs_ahead());
 }
 
 TEST_F(IterationLogTest, WithoutAnnotationsItFindsThem) {
@@ -84,8 +87,10 @@ TEST_F(IterationLogTest, WithoutAnnotationsItFindsThem) {
     log_.OnOpEnded(0, Append(update, now += 5), Stamp{}, Stamp{.ns = device += 100});
   }
   EXPECT_TRUE(Lengths().empty());
-  EXPECT_EQ(Lengths(false), (std::vector<int64_t>{1000, 1000, 1000}));
-  EXPECT_EQ(log_.Find(false).evidence, graph::IterationEvidence::kOptimizer);
+  EXPECT_EQ(Lengths(graph::IterationSearch::kActions),
+            (std::vector<int64_t>{1000, 1000, 1000}));
+  EXPECT_EQ(log_.Find(graph::IterationSearch::kActions).evidence,
+            graph::IterationEvidence::kOptimizer);
 }
 
 TEST_F(IterationLogTest, WorkOfAnAnnotatedProgramTakesNoMemory) {

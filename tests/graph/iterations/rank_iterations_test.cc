@@ -31,11 +31,11 @@ class RankIterationsTest : public ::testing::Test {
     }
     Kernel("_ZN2at6native25multi_tensor_apply_kernelI20FusedAdamMathFunctorE");
   }
-  RankIterations Find(bool annotations_alone = false) {
+  RankIterations Find(IterationSearch search = IterationSearch::kActions) {
     IterationScan scan([](const std::string& name) { return name == "step"; });
     for (uint64_t i = 0; i < program_.size(); ++i)
       scan.Add(i, program_.op(i), program_.details());
-    return scan.Find(annotations_alone);
+    return scan.Find(search);
   }
 
   Program program_{true};
@@ -80,7 +80,7 @@ TEST_F(RankIterationsTest, WithoutAnnotationsUpdatesAreFound) {
   EXPECT_EQ(found.bounds[1], (IterationBounds{14, 27}));
   // From the question on.
   EXPECT_EQ(found.bounds[2], (IterationBounds{28, 42}));
-  EXPECT_TRUE(Find(true).bounds.empty());
+  EXPECT_TRUE(Find(IterationSearch::kAnnotations).bounds.empty());
 }
 
 // A batch is read on the host between two iterations; what stands ahead of the first
@@ -102,6 +102,34 @@ TEST_F(RankIterationsTest, HostTimeBetweenIterationsIsTheLaterOnes) {
   EXPECT_EQ(found.bounds[1], (IterationBounds{15, 29}));
   EXPECT_EQ(found.bounds[2], (IterationBounds{30, 44}));
   EXPECT_EQ(found.bounds[3], (IterationBounds{51, 64}));
+}
+
+// As on a real GPU: the host's time and collectives.
+TEST_F(RankIterationsTest, WithoutKernelsWhatIsCommunicatedIsLookedAt) {
+  const auto reduce = [&](uint64_t count) {
+    program_.Append(Op{.kind = OpKind::kHost, .host_ns = 5'000});
+    CollectiveCall call{.operation = CollectiveKind::kAllReduce,
+                        .type = ElementType::kFloat32};
+    call.count = count;
+    program_.Append(Op{.kind = OpKind::kCollective,
+                       .lane = 1,
+                       .a = 1,
+                       .b = program_.AddCollective(call)});
+  };
+  for (int i = 0; i < 4; ++i) {
+    reduce(1'000'000);
+    reduce(500'000);
+    if (i == 1)
+      reduce(1);  // a line of a log
+  }
+  EXPECT_TRUE(Find(IterationSearch::kAnnotations).bounds.empty());
+  const RankIterations found = Find(IterationSearch::kCommunication);
+  EXPECT_EQ(found.evidence, IterationEvidence::kCommunication);
+  ASSERT_EQ(found.bounds.size(), 4u);
+  EXPECT_EQ(found.bounds[0], (IterationBounds{1, 3}));
+  EXPECT_EQ(found.bounds[1], (IterationBounds{4, 7}));
+  EXPECT_EQ(found.bounds[2], (IterationBounds{8, 13}));
+  EXPECT_EQ(found.bounds[3], (IterationBounds{14, 17}));
 }
 
 TEST(UpdatesParametersTest, KnowsOptimizersByTheirKernels) {

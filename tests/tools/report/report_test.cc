@@ -56,6 +56,26 @@ TEST(ReportTextTest, SaysFirstThatAnIterationIsALowerBound) {
   EXPECT_EQ(json["ranks"][0]["host_cpu_ns"][1], 140'000'000);
 }
 
+TEST(ReportTextTest, SaysWhatWasSeenOfARealGpu) {
+  JobReport report = SomeReport();
+  report.real_gpu = true;
+  report.gpu = "NVIDIA H200";
+  report.iteration_source.evidence = graph::IterationEvidence::kCommunication;
+  EXPECT_THAT(ReportText(report), HasSubstr("on NVIDIA H200, cluster hgx"));
+  EXPECT_THAT(ReportText(report), HasSubstr("found by the collectives that repeat"));
+  auto json = nlohmann::json::parse(ReportJson(report, false));
+  EXPECT_EQ(json["gpu"], "NVIDIA H200");
+  EXPECT_EQ(json["host_time"], (nlohmann::json{{"mode", "real"}}));
+  EXPECT_EQ(json["iteration_source"]["evidence"], "communication");
+  report.gpu.clear();
+  report.iteration_time_ns.clear();
+  EXPECT_THAT(ReportText(report), HasSubstr("on GPUs of an unknown kind"));
+  EXPECT_THAT(ReportText(report), HasSubstr("range_push(\"iteration\")"));
+  json = nlohmann::json::parse(ReportJson(report, false));
+  EXPECT_TRUE(json["gpu"].is_null());
+  EXPECT_TRUE(json["iteration_source"]["evidence"].is_null());
+}
+
 TEST(ReportTextTest, NamesTheThreadsThatNoHostTimeCounts) {
   JobReport report = SomeReport();
   report.host_bound = HostBound();
