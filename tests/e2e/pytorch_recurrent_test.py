@@ -50,10 +50,10 @@ torch.cuda.synchronize()
 
 # PyTorch's count of what a forward pass keeps and of the peak, on an H200 (PyTorch 2.11, cuDNN 9.19, 2026-11-29).
 MEASURED = {
-    ("LSTM", 512, 256, 2, False, "float32"): (25297408, 142706176),
+    ("LSTM", 1024, 1024, 2, False, "float32"): (50594304, 430114304),
     ("LSTM", 512, 512, 2, True, "float16"): (25297408, 188974592),
     ("LSTM", 1024, 1024, 2, False, "bfloat16"): (58884608, 257033728),
-    ("GRU", 512, 256, 2, False, "float32"): (29426176, 133768704),
+    ("GRU", 1024, 1024, 2, False, "bfloat16"): (54616576, 221611520),
     ("RNN", 1024, 1024, 2, False, "float32"): (16908800, 157861376),
 }
 MEMORY = """
@@ -84,8 +84,8 @@ class Recurrent:
     def test_networks_of_all_kinds_train(self):
         done = self.run_script(TRAINED)
         self.assertEqual(done.stderr.count("trained "), 9, done.stderr[-3000:])
-        report = json.loads(done.stdout)
-        self.assertEqual(report["ledger"]["assumed_work_ns"], 0, report["ledger"])
+        names = {kernel["name"] for kernel in json.loads(done.stdout)["kernels"]}
+        self.assertLessEqual({"cudnnRNNForward", "cudnnRNNBackwardData_v8", "elemWiseRNNcell"}, names)
 
     def test_memory_is_what_a_gpu_takes(self):
         done = self.run_script(MEMORY, json.dumps([list(key) for key in MEASURED]))

@@ -129,7 +129,7 @@ TEST(RecurrentTest, SizesAreThoseThatCudnnStates) {
     }
     EXPECT_NEAR(static_cast<double>(
                     WorkspaceBytes(each.network, each.sequences, each.training)),
-                static_cast<double>(each.workspace), 768);
+                static_cast<double>(each.workspace), 160);
   }
 }
 

@@ -80,6 +80,11 @@ int64_t BackwardElements(const Recurrent& n, const Sequences& s) {
          2 * padded * (n.inputs + n.hidden) + rows * n.hidden;
 }
 
+// What the kernel for small hidden states has in training beside that, for each row.
+int64_t SmallElements(Cell cell) {
+  return cell == Cell::kLstm ? 16 : cell == Cell::kGru ? 14 : 9;
+}
+
 }  // namespace
 
 int64_t Recurrent::gates() const {
@@ -115,13 +120,18 @@ uint64_t ReserveBytes(const Recurrent& network, const Sequences& sequences) {
 uint64_t WorkspaceBytes(const Recurrent& network, const Sequences& sequences,
                         bool training) {
   constexpr uint64_t kProducts = 8 << 20;  // of each layer and direction, for cuBLAS
-  constexpr uint64_t kLengths = 512;       // lengths of sequences: 384 to 768 seen
+  constexpr uint64_t kAligned = 128;       // lengths of sequences, rows of steps
+  const uint64_t lengths =
+      sizeof(int) * static_cast<uint64_t>(sequences.longest + sequences.batch());
   int64_t elements = ForwardElements(network, sequences);
-  if (training)
+  if (training) {
     elements = std::max(elements, BackwardElements(network, sequences));
+    if (network.small)
+      elements += SmallElements(network.cell) * sequences.rows() * network.hidden;
+  }
   return Bytes(network, MatrixElements(network, network.layers) + elements) +
          kProducts * static_cast<uint64_t>(network.layers * network.directions()) +
-         kLengths;
+         (lengths + kAligned - 1) / kAligned * kAligned;
 }
 
 WeightPlace PlaceOfMatrix(const Recurrent& network, int64_t pseudo_layer,

@@ -90,7 +90,9 @@ bool IsReady(const cudnnContext* handle, const cudnnRNNStruct* rnn,
 // One kernel for all steps takes sequences of one length.
 Recurrent NetworkFor(const cudnnRNNStruct& rnn, const Sequences& sequences) {
   Recurrent network = rnn.network;
-  network.persistent &= sequences.rows() == sequences.longest * sequences.batch();
+  const bool equal = sequences.rows() == sequences.longest * sequences.batch();
+  network.persistent &= equal;
+  network.small &= equal;
   return network;
 }
 
@@ -259,6 +261,7 @@ CUDNN_ENTRY cudnnSetRNNDescriptor_v8(cudnnRNNStruct* rnn, int algorithm, int cel
   network.bidirectional = direction == kTwoDirections;
   network.tf32 = math != kWithoutTensorCores;
   network.persistent = algorithm != kStandard;
+  network.small = algorithm == kPersistSmall;
   network.dropout = dropout != nullptr && dropout->probability > 0;
   network.inputs = inputs;
   network.hidden = hidden;
@@ -329,7 +332,8 @@ CUDNN_ENTRY cudnnGetRNNTempSpaceSizes(cudnnContext* handle, cudnnRNNStruct* rnn,
     return Fail(kBadParam, "cudnnGetRNNTempSpaceSizes: no handle or descriptors");
   const bool training = mode == kTraining;
   if (workspace_bytes != nullptr)
-    *workspace_bytes = WorkspaceBytes(rnn->network, x->sequences, training);
+    *workspace_bytes =
+        WorkspaceBytes(NetworkFor(*rnn, x->sequences), x->sequences, training);
   if (reserve_bytes != nullptr)
     *reserve_bytes = training ? ReserveBytes(rnn->network, x->sequences) : 0;
   return kSuccess;
