@@ -23,18 +23,24 @@ bool Read(std::span<const std::byte> from, uint64_t offset, T* value) {
   return true;
 }
 
+// Of `count` numbers, one behind the other.
 template <typename T>
-std::optional<double> Sum(std::span<const std::byte> from, uint64_t at,
-                          uint64_t count) {
-  double sum = 0;
+std::optional<double> SumOrLargest(bool largest, std::span<const std::byte> from,
+                                   uint64_t at, uint64_t count) {
+  double result = 0;
   for (uint64_t i = 0; i < count; ++i) {
     T value;
     if (!Read(from, at + i * sizeof(T), &value)) {
       return std::nullopt;
     }
-    sum += static_cast<double>(value);
+    const double number = static_cast<double>(value);
+    result = !largest ? result + number : i == 0 ? number : std::max(result, number);
   }
-  return sum;
+  return result;
+}
+
+uint64_t CountOf(FieldCount count, const uint32_t grid[3]) {
+  return count == GRID_X ? grid[0] : count == GRID_Y ? grid[1] : 1;
 }
 
 // c10/core/ScalarType.h of PyTorch 2.11.
@@ -55,18 +61,17 @@ std::optional<double> ReadOne(const KernelField& field,
   }
   const uint64_t at =
       field.before_end() != 0 ? parameters.size() - field.before_end() : field.at();
-  const uint64_t count = field.sum() == GRID_X   ? grid[0]
-                         : field.sum() == GRID_Y ? grid[1]
-                                                 : 1;
+  const bool largest = field.largest() != ONE;
+  const uint64_t count = CountOf(largest ? field.largest() : field.sum(), grid);
   switch (field.type()) {
     case INT32:
-      return Sum<int32_t>(parameters, at, count);
+      return SumOrLargest<int32_t>(largest, parameters, at, count);
     case INT64:
-      return Sum<int64_t>(parameters, at, count);
+      return SumOrLargest<int64_t>(largest, parameters, at, count);
     case UINT8:
-      return Sum<uint8_t>(parameters, at, count);
+      return SumOrLargest<uint8_t>(largest, parameters, at, count);
     case FLOAT32:
-      return Sum<float>(parameters, at, count);
+      return SumOrLargest<float>(largest, parameters, at, count);
     case SCALAR_TYPE: {
       uint8_t type;
       return Read(parameters, at, &type) ? BytesOfScalar(type) : std::nullopt;
@@ -87,6 +92,20 @@ TensorList ListOf(const KernelChunks& chunks) {
   return {kKinds[chunks.list()], chunks.depth(), chunks.scalar_bytes()};
 }
 
+// Rows of addresses come first, one behind the other, and the counts behind them.
+std::optional<double> DistinctRows(std::span<const std::byte> parameters,
+                                   const TensorListLayout& layout, uint32_t depth) {
+  const uint64_t row = layout.counts / depth;
+  std::set<uint64_t> firsts;
+  for (uint64_t i = 0; i < depth; ++i) {
+    uint64_t address;
+    if (!Read(parameters, i * row, &address))
+      return std::nullopt;
+    firsts.insert(address);
+  }
+  return static_cast<double>(firsts.size());
+}
+
 std::optional<double> ReadList(const KernelChunks& chunks,
                                std::span<const std::byte> parameters, uint32_t blocks) {
   constexpr size_t kShortParameters = 4096;
@@ -96,6 +115,8 @@ std::optional<double> ReadList(const KernelChunks& chunks,
   if (layout.size > parameters.size() || blocks > layout.most_blocks)
     return std::nullopt;
   const auto* const list = reinterpret_cast<const unsigned char*>(parameters.data());
+  if (chunks.count() == ROWS)
+    return DistinctRows(parameters, layout, chunks.depth());
   int64_t elements = 0;
   for (uint64_t block = 0; block < blocks; ++block) {
     const uint64_t tensor = layout.TensorOf(list, block);
@@ -171,6 +192,11 @@ absl::StatusOr<std::vector<ArgumentField>> FieldsOf(const KernelCostEntry& entry
           "kernel '{}': chunks '{}' are of lists of depth {}, which goes "
           "from 1 to {}",
           entry.regex(), chunks.name(), chunks.depth(), TensorList::kMostDepth));
+    }
+    if (chunks.list() == NO_LIST && chunks.count() == ROWS) {
+      return absl::InvalidArgumentError(
+          fmt::format("kernel '{}': chunks '{}' count rows of no list", entry.regex(),
+                      chunks.name()));
     }
     if (chunks.list() == SCALARS && chunks.scalar_bytes() == 0) {
       return absl::InvalidArgumentError(fmt::format(

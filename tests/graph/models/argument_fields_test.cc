@@ -108,6 +108,20 @@ TEST(ArgumentFieldsTest, AddsUpAsManyAsTheGridSays) {
             1110);
 }
 
+TEST(ArgumentFieldsTest, TakesTheLargestOfAsManyAsTheGridSays) {
+  const Lists lists;
+  EXPECT_EQ(ReadField(Field("field { name: 'x' type: INT64 largest: GRID_Y }"),
+                      Bytes(lists), kGrid),
+            1000);
+  EXPECT_EQ(ReadField(Field("field { name: 'x' at: 32 largest: GRID_X }"), Bytes(lists),
+                      kGrid),
+            15);
+  const int32_t negative[5] = {-7, -3, -5, -9, -4};
+  EXPECT_EQ(
+      ReadField(Field("field { name: 'x' largest: GRID_X }"), Bytes(negative), kGrid),
+      -3);
+}
+
 TEST(ArgumentFieldsTest, CountsTheElementsOfChunks) {
   const Lists lists;
   EXPECT_EQ(ReadField(Field("chunks { name: 'n' chunk: 64 sizes_at: 0 tensors_at: 24 "
@@ -139,8 +153,22 @@ TEST(ArgumentFieldsTest, CountsTheElementsOfForeachLists) {
   EXPECT_EQ(ReadField(field, Bytes(of_32_kib).first(20'000), kGrid), std::nullopt);
 }
 
+TEST(ArgumentFieldsTest, CountsTheRowsOfForeachListsThatDiffer) {
+  const ArgumentField field =
+      Field("chunks { name: 'n' chunk: 64 list: PLAIN depth: 2 count: ROWS }");
+  ForeachList<64, 320, uint8_t> of_4_kib;
+  ForeachList<448, 2240, uint16_t> of_32_kib;
+  EXPECT_EQ(ReadField(field, Bytes(of_4_kib), kGrid), 1);
+  of_4_kib.addresses[1][0] = of_32_kib.addresses[1][0] = &field;
+  EXPECT_EQ(ReadField(field, Bytes(of_4_kib), kGrid), 2);
+  EXPECT_EQ(ReadField(field, Bytes(of_32_kib), kGrid), 2);
+  of_4_kib.addresses[0][0] = &field;
+  EXPECT_EQ(ReadField(field, Bytes(of_4_kib), kGrid), 1);
+}
+
 TEST(ArgumentFieldsTest, RefusesListsThatThereAreNot) {
-  for (const char* text : {"chunks { name: 'n' chunk: 64 list: PLAIN }",
+  for (const char* text : {"chunks { name: 'n' chunk: 64 count: ROWS }",
+                           "chunks { name: 'n' chunk: 64 list: PLAIN }",
                            "chunks { name: 'n' chunk: 64 list: PLAIN depth: 6 }",
                            "chunks { name: 'n' chunk: 64 list: SCALARS depth: 1 }"}) {
     KernelCostEntry entry;

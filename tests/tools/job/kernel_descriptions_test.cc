@@ -152,13 +152,26 @@ TEST_F(KernelDescriptionsTest, CountsTheInstructionsOfLoopsByTheirTemplates) {
         "5_T0_XT2_EXT3_EEENS1_16TensorSizeStrideIS8_Lj4EEEiS8_",
         element, dimensions);
   };
-  const auto rms = [](const char* type, const char* parameters, bool whole) {
+  const auto weights = [](const char* type, const char* parameters, bool whole,
+                          bool rms) {
     return fmt::format(
         "_ZN2at6native53_GLOBAL__N__21739cd4_20_layer_norm_kernel_cu_"
         "9c5ada8a35GammaBeta"
-        "BackwardCUDAKernelTemplateI{}fLj32ELj32ELj256ELb0ELb{}ELb1EEEvllPKT_{}",
-        type, whole ? 1 : 0, parameters);
+        "BackwardCUDAKernelTemplateI{}fLj32ELj32ELj256ELb0ELb{}ELb{}EEEvllPKT_{}",
+        type, whole ? 1 : 0, rms ? 1 : 0, parameters);
   };
+  const auto rms = [&](const char* type, const char* parameters, bool whole) {
+    return weights(type, parameters, whole, true);
+  };
+  const auto layer = [&](const char* type, const char* parameters, bool whole) {
+    return weights(type, parameters, whole, false);
+  };
+  constexpr char kLayerNorm[] =
+      "_ZN2at6native53_GLOBAL__N__21739cd4_20_layer_norm_kernel_cu_9c5ada8a28vectorized"
+      "_layer_norm_kernelIffLb0EEEviT0_PKT_S6_S6_PS3_S7_PS4_";
+  constexpr char kMoments[] =
+      "_ZN2at6native50batch_norm_collect_statistics_channels_last_kernelINS0_3VarEN3c1"
+      "08BFloat16EfLi4EEEvPKT0_PT1_S9_PVS8_PiiiS8_";
   const char* const bf16 = "N3c108BFloat16E";
   const char* const of_bf16 = "S7_PKT0_SA_PS5_SB_";
   const std::string sum =
@@ -167,12 +180,27 @@ TEST_F(KernelDescriptionsTest, CountsTheInstructionsOfLoopsByTheirTemplates) {
       "EEjfLi4ELi8EEE"
       "EEvT1_";
   const Case cases[] = {
-      {concatenation(2, 4), {2000, 1}, 1000 * (46 + 96), 4},
-      {concatenation(4, 3), {2000, 0}, 2000 * 60, 8},
-      {concatenation(8, 2), {2000, 2}, 2000 * 22, 16},
+      // Half of the threads, a row of blocks, work on each of two equal tensors, and
+      // less than that work in the end where one is larger.
+      {concatenation(2, 4), {2000, 2000, 1}, 1000 * (46 + 96), 2 * 2 / 1.5 / 2},
+      {concatenation(4, 3), {2000, 1000, 0}, 2000 * 60, 2 * 4 / 1.5},
+      {concatenation(8, 2), {2000, 1600, 2}, 2000 * 22, 2 * 8 / 1.5 / 1.6},
       {rms(bf16, of_bf16, true), {1024, 64}, 14.5 * 65536 * 132 / 2, 32},
       {rms(bf16, of_bf16, false), {1000, 64}, 40 * 64000 * 132 / 2, 32},
       {rms("f", "S5_PKT0_S8_PS3_S9_", true), {1024, 64}, 12.5 * 65536 * 132 / 2, 64},
+      // Layer normalisation likewise. Forward all threads join the moments, whatever
+      // the row.
+      {layer("f", "S5_PKT0_S8_PS3_S9_", true), {1024, 64}, 16.5 * 65536 * 132 / 2, 64},
+      {layer("f", "S5_PKT0_S8_PS3_S9_", false), {1000, 64}, 21 * 64000 * 132 / 2, 64},
+      {kLayerNorm, {128}, 1024 * 350 + 26 * 128, 0},
+      {kLayerNorm, {1024}, 1024 * 350 + 26 * 1024, 0},
+      // Moments of channels last: each element is waited for, in bf16.
+      {kMoments, {1000, 64}, 37 * 64000 * 132 / 2, 2},
+      // Rows of an index of 8 bytes: a block for each at most.
+      {"_ZN2at6native24vectorized_gather_kernelILi16ElEEvPcS2_PT0_illllb",
+       {2, 48},
+       158 * 128 * 2,
+       0},
       // A row of 4,096 a warp: from L2 where all are few, from memory where they are
       // not.
       {sum, {4096, 16, 1, 32, 0, 1, 1}, 0, 2 * 8 * 2.4},
@@ -191,6 +219,29 @@ TEST_F(KernelDescriptionsTest, CountsTheInstructionsOfLoopsByTheirTemplates) {
     ASSERT_TRUE(work.ok()) << work.status();
     EXPECT_DOUBLE_EQ(work->instructions, c.instructions) << c.mangled;
     EXPECT_DOUBLE_EQ(work->flight, c.flight) << c.mangled;
+  }
+}
+
+// A loss has one block, which goes over its rows round by round; both ways count rows,
+// not classes.
+TEST_F(KernelDescriptionsTest, GoesOverTheRowsOfALossByOneBlock) {
+  auto costs = ReadKernelCosts({}, installation_);
+  ASSERT_TRUE(costs.ok()) << costs.status();
+  const auto* entry = costs->Find(
+      "_ZN2at6native39_GLOBAL__N__5cd812b1_7_Loss_cu_5b0651e139nll_loss_backward_reduce"
+      "_cuda_kernel_2dIflEEvPT_PKS3_PKT0_S6_S6_biill");
+  ASSERT_NE(entry, nullptr);
+  ASSERT_EQ(entry->arguments, std::vector<uint32_t>{6});
+  const std::vector<double> captures = {4};
+  double before = 0;
+  for (const double rows : {64, 1024, 8192, 100'000}) {
+    const std::vector<double> values = {rows};
+    const auto work =
+        costs->Evaluate(*entry, {{1, 1, 1}, {1024, 1, 1}, 0}, values, captures);
+    ASSERT_TRUE(work.ok()) << work.status();
+    EXPECT_GT(work->exchanges, before);
+    EXPECT_EQ(work->flight, 12);
+    before = work->exchanges;
   }
 }
 
