@@ -91,8 +91,12 @@ class Recurrent:
         done = self.run_script(MEMORY, json.dumps([list(key) for key in MEASURED]))
         lines = [json.loads(line.split("memory ")[1]) for line in done.stderr.splitlines() if "] memory [" in line]
         self.assertEqual(len(lines), len(MEASURED), done.stderr[-3000:])
-        for (network, measured), found in zip(MEASURED.items(), lines):
-            self.assertEqual(tuple(found), measured, network)
+        # PyTorch's allocator splits no block of which less than 1 MiB would be left, and which blocks there are depends
+        # on what ran before: the measured networks had others before them.
+        left = 2 ** 20
+        for (network, (kept, peak)), found in zip(MEASURED.items(), lines):
+            self.assertEqual(found[0], kept, network)
+            self.assertLessEqual(abs(found[1] - peak), left, (network, found[1]))
 
 
 @pytorch.needs_pytorch
