@@ -1,5 +1,5 @@
-// Iterations of a program of which nothing is known but its communication: on a real
-// GPU nobody sees kernels, so neither parameter updates nor what repeats among them.
+// Iterations of a program of which only the communication is observed: on a real GPU
+// kernels are not, so neither parameter updates nor periods of kernels are known.
 //
 // An iteration sums each gradient once. So the *large reductions* of one communicator
 // (all-reduces and reduce-scatters, without those of losses, norms and flags) repeat

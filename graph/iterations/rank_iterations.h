@@ -50,7 +50,7 @@ struct RankIterations {
 enum class IterationSearch {
   kAnnotations,    // nothing
   kActions,        // all that it does
-  kCommunication,  // nobody sees its kernels: collectives and transfers
+  kCommunication,  // kernels are not observed: collectives and transfers
 };
 
 // Reads a program op by op, in order.

@@ -90,7 +90,7 @@ bool IsTensorUnit(ComputeUnit unit) {
 // each element of a copy from memory to shared memory, where operands do not lie on 16
 // bytes. The tensor memory accelerator cannot load them, and cuBLAS takes kernels whose
 // threads copy 2, 4 or 8 bytes at a time, which bounds them. Six products of bfloat16
-// on an H200 (2026-11-29; docs/models.md): 361 to 526.
+// on an H200 (2026-11-29; docs/models.md): 355 to 500.
 constexpr double kOperationsPerCopiedElement = 470;
 
 // `rate`, or what copies of unaligned operands allow. A product of a vector reads its

@@ -7,6 +7,10 @@
 #if __has_include(<cudnn_graph_v9.h>)
 #include <cudnn_graph_v9.h>
 #include <cudnn_version_v9.h>
+#if __has_include(<cudnn_adv_v9.h>)
+#include <cudnn_adv_v9.h>
+#define HAS_RECURRENT_HEADERS 1
+#endif
 #define HAS_CUDNN_HEADERS 1
 #endif
 
@@ -112,6 +116,25 @@ TEST(CudnnAbiTest, NumbersAreThoseOfTheHeader) {
   ATTRIBUTE(kMatmulB, OPERATION_MATMUL_BDESC);
   ATTRIBUTE(kMatmulC, OPERATION_MATMUL_CDESC);
   ATTRIBUTE(kReductionY, OPERATION_REDUCTION_YDESC);
+  SAME(kFmaMath, CUDNN_FMA_MATH);
+#ifdef HAS_RECURRENT_HEADERS
+  SAME(Cell::kRelu, CUDNN_RNN_RELU);
+  SAME(Cell::kTanh, CUDNN_RNN_TANH);
+  SAME(Cell::kLstm, CUDNN_LSTM);
+  SAME(Cell::kGru, CUDNN_GRU);
+  SAME(RecurrentBias::kNone, CUDNN_RNN_NO_BIAS);
+  SAME(RecurrentBias::kInput, CUDNN_RNN_SINGLE_INP_BIAS);
+  SAME(RecurrentBias::kBoth, CUDNN_RNN_DOUBLE_BIAS);
+  SAME(RecurrentBias::kRecurrent, CUDNN_RNN_SINGLE_REC_BIAS);
+  SAME(kStandard, CUDNN_RNN_ALGO_STANDARD);
+  SAME(kPersistSmall, CUDNN_RNN_ALGO_PERSIST_STATIC_SMALL_H);
+  SAME(kPersistSmall + 1, CUDNN_RNN_ALGO_COUNT);
+  SAME(kOneDirection, CUDNN_UNIDIRECTIONAL);
+  SAME(kTwoDirections, CUDNN_BIDIRECTIONAL);
+  SAME(kLinearInput, CUDNN_LINEAR_INPUT);
+  SAME(kForwardForTraining, CUDNN_FWD_MODE_TRAINING);
+  SAME(kLastDataLayout, CUDNN_RNN_DATA_LAYOUT_BATCH_MAJOR_UNPACKED);
+#endif
 #if CUDNN_MAJOR * 100 + CUDNN_MINOR >= 926
   SAME(AttributeType::kReshapeMode, CUDNN_TYPE_RESHAPE_MODE);
   SAME(AttributeType::kLast, CUDNN_TYPE_OPERATIONGRAPH_MODE);

@@ -1,4 +1,4 @@
-// Recurrent networks by libcudnn: sizes against those that cuDNN states, and the
+// Recurrent networks by libcudnn: sizes against those that cuDNN reports, and the
 // launches of a pass, called as PyTorch calls it.
 
 #include "virtual_gpu/api/dnn/recurrent.h"

@@ -1,8 +1,9 @@
 // What cuDNN's headers say that this library needs: status codes, kinds of descriptors,
 // names of attributes. Written out, since the build needs no cuDNN.
 //
-// Source of every number: cudnn_graph_v9.h and cudnn_version_v9.h of cuDNN 9.26;
-// tests/virtual_gpu/dnn/abi_test.cc holds them against those where they are installed.
+// Source of every number: cudnn_graph_v9.h, cudnn_version_v9.h and, of recurrent
+// networks, cudnn_adv_v9.h of cuDNN 9.26; tests/virtual_gpu/dnn/abi_test.cc holds them
+// against those where they are installed.
 //
 // Thread rule: constants.
 
@@ -41,6 +42,31 @@ enum class DataType : int {  // cudnnDataType_t
   kHalf = 2,
   kBfloat16 = 9,
 };
+
+enum class Cell : int {  // cudnnRNNMode_t
+  kRelu = 0,
+  kTanh = 1,
+  kLstm = 2,
+  kGru = 3,
+};
+
+enum class RecurrentBias : int {  // cudnnRNNBiasMode_t
+  kNone = 0,
+  kInput = 1,
+  kBoth = 2,
+  kRecurrent = 3,
+};
+
+enum RecurrentAlgorithm : int {  // cudnnRNNAlgo_t
+  kStandard = 0,
+  kPersistSmall = 3,  // the last one
+};
+
+inline constexpr int kOneDirection = 0, kTwoDirections = 1;  // cudnnDirectionMode_t
+inline constexpr int kLinearInput = 0;                       // cudnnRNNInputMode_t
+inline constexpr int kForwardForTraining = 1;                // cudnnForwardMode_t
+inline constexpr int kLastDataLayout = 2;                    // cudnnRNNDataLayout_t
+inline constexpr int kFmaMath = 3;                           // cudnnMathType_t
 
 enum NumericalNote : int32_t {  // cudnnBackendNumericalNote_t
   kTensorCore = 0,

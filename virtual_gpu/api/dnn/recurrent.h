@@ -1,6 +1,6 @@
 // What a recurrent network of cuDNN is, and how large its memory is.
 //
-// Sizes are those that cuDNN 9.19 states on an H200 (2,688 networks of all cells, 1 to
+// Sizes are those that cuDNN 9.19 reports on an H200 (2,688 networks of all cells, 1 to
 // 3 layers, one and two directions, three types, equal and unequal lengths;
 // 2026-11-29): weights and reserve to the byte, workspace to 160 bytes. For small
 // hidden states it follows from PyTorch's peaks there (hidden size 128, 128 steps).
@@ -17,20 +17,6 @@
 #include "virtual_gpu/api/dnn/cudnn_abi.h"
 
 namespace vrank::gpu::dnn {
-
-enum class Cell : int {  // cudnnRNNMode_t
-  kRelu = 0,
-  kTanh = 1,
-  kLstm = 2,
-  kGru = 3,
-};
-
-enum class RecurrentBias : int {  // cudnnRNNBiasMode_t
-  kNone = 0,
-  kInput = 1,
-  kBoth = 2,
-  kRecurrent = 3,
-};
 
 struct Recurrent {
   Cell cell = Cell::kRelu;

@@ -48,12 +48,6 @@ using vrank::gpu::Error;
 using vrank::gpu::FindGpu;
 using namespace vrank::gpu::dnn;  // NOLINT: this file is its API
 
-enum Algorithm : int { kStandard = 0, kPersistDynamic = 2, kPersistSmall = 3 };
-constexpr int kLinearInput = 0, kOneDirection = 0, kTwoDirections = 1;
-constexpr int kWithoutTensorCores = 3;  // CUDNN_FMA_MATH
-constexpr int kTraining = 1;            // CUDNN_FWD_MODE_TRAINING
-constexpr int kLastLayout = 2;          // CUDNN_RNN_DATA_LAYOUT_BATCH_MAJOR_UNPACKED
-
 template <typename Descriptor>
 bool IsValid(const Descriptor* descriptor) {
   return descriptor != nullptr && descriptor->magic == Descriptor::kValid;
@@ -259,7 +253,7 @@ CUDNN_ENTRY cudnnSetRNNDescriptor_v8(cudnnRNNStruct* rnn, int algorithm, int cel
   network.bias = static_cast<RecurrentBias>(bias);
   network.type = type;
   network.bidirectional = direction == kTwoDirections;
-  network.tf32 = math != kWithoutTensorCores;
+  network.tf32 = math != kFmaMath;
   network.persistent = algorithm != kStandard;
   network.small = algorithm == kPersistSmall;
   network.dropout = dropout != nullptr && dropout->probability > 0;
@@ -280,7 +274,7 @@ CUDNN_ENTRY cudnnDestroyRNNDataDescriptor(cudnnRNNDataStruct* data) {
 CUDNN_ENTRY cudnnSetRNNDataDescriptor(cudnnRNNDataStruct* data, DataType type,
                                       int layout, int longest, int batch, int columns,
                                       const int* lengths, void*) {
-  if (!IsValid(data) || layout < 0 || layout > kLastLayout || longest <= 0 ||
+  if (!IsValid(data) || layout < 0 || layout > kLastDataLayout || longest <= 0 ||
       batch <= 0 || columns <= 0 || lengths == nullptr || ElementBytes(type) == 0 ||
       !std::all_of(lengths, lengths + batch,
                    [&](int length) { return length >= 0 && length <= longest; }))
@@ -330,7 +324,7 @@ CUDNN_ENTRY cudnnGetRNNTempSpaceSizes(cudnnContext* handle, cudnnRNNStruct* rnn,
                                       size_t* workspace_bytes, size_t* reserve_bytes) {
   if (!IsReady(handle, rnn, x))
     return Fail(kBadParam, "cudnnGetRNNTempSpaceSizes: no handle or descriptors");
-  const bool training = mode == kTraining;
+  const bool training = mode == kForwardForTraining;
   if (workspace_bytes != nullptr)
     *workspace_bytes =
         WorkspaceBytes(NetworkFor(*rnn, x->sequences), x->sequences, training);
@@ -350,7 +344,7 @@ CUDNN_ENTRY cudnnRNNForward(cudnnContext* handle, cudnnRNNStruct* rnn, int mode,
                   handle,
                   rnn,
                   x,
-                  mode == kTraining,
+                  mode == kForwardForTraining,
                   {workspace, workspace_bytes, {y, hy, cy, reserve}, nullptr},
                   weight_bytes,
                   reserve_bytes},

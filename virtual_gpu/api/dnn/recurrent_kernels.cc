@@ -183,7 +183,7 @@ Error LaunchBackwardWeights(Gpu* gpu, void* stream, const Recurrent& network,
   for (int64_t layer = 0; layer < network.layers; ++layer) {
     for (int64_t direction = 0; direction < network.directions(); ++direction) {
       launches.Kernel("GENERIC_elementWise_bp2", sequences.rows() * hidden, gates);
-      // Of inputs, of hidden states, and of those that the sequences began with.
+      // Of inputs, of hidden states, and of the initial hidden states.
       launches.Product(gates * hidden, network.InputsOf(layer), sequences.rows(),
                        memory.weight_gradients, bytes);
       launches.Product(gates * hidden, hidden, sequences.rows(),
