@@ -245,12 +245,17 @@ void ActivityRecorder::Flush(bool wait_for_work) {
     claimed = claimed_;
   }
   HostMark mark = wire_->Mark();
-  const bool all = wait_for_work && claimed;
-  if (all)
-    Ask(protocol::ActivityWish::kDrain, &mark);
+  // The answer comes after all that the emulator had to tell about earlier records: a
+  // wait of the program's may end before.
+  if (claimed)
+    Ask(wait_for_work ? protocol::ActivityWish::kDrain : protocol::ActivityWish::kClock,
+        &mark);
+  const auto done = [&] {
+    return wait_for_work ? resolver_.DoneUntil(mark.record)
+                         : resolver_.PassedUntil(mark.record);
+  };
   std::lock_guard lock(report_mutex_);
-  while (Report() ||
-         (all && !resolver_.DoneUntil(mark.record) && !channel_->aborting()))
+  while (Report() || (claimed && !done() && !channel_->aborting()))
     wire_->Await(/*for_entries=*/true, kPatience);
 }
 

@@ -50,9 +50,13 @@ class ActivityResolver {
   void Take(std::vector<ActivityNote>* notes,
             std::span<const protocol::ActivityEntry> entries);
 
-  // Everything noted up to and with this record has been reported.
+  // What the host did up to and with this record has been reported.
+  bool PassedUntil(uint64_t record) const {
+    return notes_.empty() || notes_.front().mark.record > record;
+  }
+  // That, and the work that it issued.
   bool DoneUntil(uint64_t record) const {
-    return (notes_.empty() || notes_.front().mark.record > record) &&
+    return PassedUntil(record) &&
            (awaited_.empty() || awaited_.begin()->first > record);
   }
 

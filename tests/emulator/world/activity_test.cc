@@ -144,6 +144,34 @@ TEST(ActivityTest, AGapBeforeAKernelIsNotTheKernels) {
   EXPECT_EQ(with.work[2].start_ns, with.work[1].end_ns + kGap);
 }
 
+// As a profiler ends: it waits for the device and takes the records that are complete.
+TEST(ActivityTest, AFlushReportsWhatTheProgramHasWaitedFor) {
+  constexpr size_t kSteps = 300;
+  Recording told;
+  std::vector<size_t> work;
+  FakeJob job(1, {{0, [&](Guest& guest) {
+                     PrepareGpu(guest.channel());
+                     gpu::ProcessGpu gpu(&guest.channel());
+                     gpu.activity().SetListener(&told);
+                     void* stream = nullptr;
+                     EXPECT_EQ(gpu.CreateStream(0, 0, &stream), gpu::Error::kSuccess);
+                     gpu::GemmLaunch gemm;
+                     gemm.name = "cublasGemmEx";
+                     gemm.stream = stream;
+                     gemm.m = 20'000;
+                     gemm.n = gemm.k = gemm.batch = 1;
+                     for (size_t i = 0; i < kSteps; ++i) {
+                       EXPECT_EQ(gpu.LaunchGemm(gemm), gpu::Error::kSuccess);
+                       EXPECT_EQ(gpu.SynchronizeStream(stream), gpu::Error::kSuccess);
+                       gpu.activity().Flush(false);
+                       work.push_back(told.work.size());
+                     }
+                   }}});
+  ASSERT_EQ(job.Run(), FakeJob::Outcome::kFinished);
+  for (size_t i = 0; i < kSteps; ++i)
+    EXPECT_EQ(work[i], i + 1);
+}
+
 TEST(ActivityTest, ReportsCallsAndWorkWithTheirTimes) {
   Recording told;
   int64_t now = 0, clock = 0;
