@@ -198,6 +198,7 @@ struct Context {
   uint32_t context;
   uint32_t thread;  // as the system numbers it
   int64_t time_ns;
+  uint64_t code_bytes;  // LoadedCodeBytes() when it was made; 0 when it is destroyed
 };
 
 // CUpti_ActivityMemoryPool*: how large a pool is now.
@@ -362,7 +363,7 @@ static_assert(sizeof(Range) == 32 && sizeof(Overhead) == 40);
 static_assert(sizeof(ExternalId) == 24 && sizeof(Collective) == 48);
 static_assert(sizeof(Transfers) == 40 && sizeof(Creation) == 192);
 static_assert(sizeof(GraphNode) == 40 && sizeof(GraphChange) == 16);
-static_assert(sizeof(GraphLaunch) == 24 && sizeof(Context) == 24);
+static_assert(sizeof(GraphLaunch) == 24 && sizeof(Context) == 32);
 static_assert(sizeof(Release) == 40 && sizeof(Dropped) == 24);
 static_assert(sizeof(HostTime) == 24);
 

@@ -64,7 +64,8 @@ Fault Add(const trace::Stream& from, RawRows* rows) {
 Fault Add(const trace::Context& from, RawRows* rows) {
   rows->trace.contexts.push_back({.context = from.context,
                                   .destroyed = Flag(from.record, trace::kDestroyed),
-                                  .time_ns = from.time_ns});
+                                  .time_ns = from.time_ns,
+                                  .code_bytes = from.code_bytes});
   rows->context_threads.push_back(from.thread);
   return "";
 }

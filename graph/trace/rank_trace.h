@@ -85,6 +85,7 @@ struct TracedContext {
   bool destroyed = false;    // false: created
   uint32_t correlation = 0;  // the call that does it; 0: none that is traced
   int64_t time_ns = 0;
+  uint64_t code_bytes = 0;  // of the kernels that the process had loaded when it came
 };
 
 struct TracedMemory {

@@ -17,6 +17,7 @@
 #include "graph/trace/canonical_order.h"
 #include "graph/trace/canonical_writer.h"
 #include "graph/trace/chunk_reader.h"
+#include "graph/trace/context_memory.h"
 #include "graph/trace/record_decoder.h"
 #include "graph/trace/row_joiner.h"
 #include "graph/trace/row_memory.h"
@@ -114,17 +115,6 @@ absl::Status WriteTrace(const std::string& path, const RankTrace& trace,
 }
 
 namespace {
-
-// Device memory that a context takes as long as it lives.
-void AddContextMemory(RankTrace* trace) {
-  const auto bytes = static_cast<int64_t>(trace->session.context_bytes);
-  if (bytes == 0)
-    return;
-  for (const TracedContext& context : trace->contexts)
-    trace->reserves.push_back({MemoryOwner::kContext,
-                               context.destroyed ? -bytes : bytes, context.correlation,
-                               context.time_ns});
-}
 
 // The key in the store, which names both ranks, is not in the trace.
 void SayEndsOfPairs(RankTrace* trace) {

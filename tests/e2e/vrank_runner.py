@@ -32,9 +32,9 @@ FULL = bool(os.environ.get("VRANK_TEST_FULL"))
 # A small model whose dimensions every layout of eight ranks divides.
 SMALL_MODEL = ["--layers", "8", "--hidden", "512", "--heads", "8", "--sequence", "256",
                "--vocab", "1024", "--micro-batches", "8", "--iterations", "2"]
-# What cuBLAS takes for itself on a Hopper GPU, which is the program's memory, too
+# What a handle of cuBLAS takes on a Hopper GPU, which is the program's memory, too
 # (virtual_gpu/api/blas/blas_handle.cc).
-CUBLAS_WORKSPACE = 32 << 20
+CUBLAS_HANDLE = 64 << 20
 LAYOUTS = [(2, 2, 2), (8, 1, 1), (1, 8, 1), (1, 1, 8), (2, 4, 1)]
 
 

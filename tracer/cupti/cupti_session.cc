@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/guest/context_memory.h"
 #include "base/guest/raw_log.h"
 #include "tracer/cupti/call_filter.h"
 
@@ -393,6 +394,7 @@ void CuptiSession::OnContext(const CUpti_ResourceData& resource, bool destroyed)
     return;
   context.thread = static_cast<uint32_t>(gettid());
   context.time_ns = Now();
+  context.code_bytes = destroyed ? 0 : LoadedCodeBytes();
   writer_->Append(trace::Source::kProgram, context);
 }
 

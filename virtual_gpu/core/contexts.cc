@@ -2,6 +2,7 @@
 
 #include <atomic>
 
+#include "base/guest/context_memory.h"
 #include "base/guest/raw_log.h"
 #include "virtual_gpu/core/api_lock.h"
 #include "virtual_gpu/core/thread_state.h"
@@ -59,7 +60,7 @@ Error Contexts::Activate(int device) {
   ThisThread().issues = true;
   DeviceMemory& memory = contents_.memory(device);
   const protocol::Settings& settings = channel_->settings();
-  const uint64_t bytes = settings.gpu.context_bytes;
+  const uint64_t bytes = settings.gpu.context_bytes + LoadedCodeBytes();
   channel_->Spend(HostCost::kContext);
   // A process of a node that has one process per GPU has the one of its own number.
   const int node_device = devices_.NodeDevice(device);
@@ -68,12 +69,8 @@ Error Contexts::Activate(int device) {
     memory.SetHeldByOthers(accounting_.AskOthers(node_device, bytes, true));
   else
     accounting_.ReadOthers(device, bytes, nullptr);
-  if (!memory.TakeHidden(bytes)) {
-    channel_->Count(LossId::kNoMemoryLeft, 1);
+  if (!Take(device, bytes))
     return Error::kOutOfMemory;
-  }
-  accounting_.Emit(device, static_cast<int64_t>(bytes),
-                   protocol::MemoryOwner::kContext);
   if (notes_.listening()) [[unlikely]]
     notes_.Context(device, static_cast<int64_t>(bytes));
   pools_.Of(device);  // its handle is the device's first
@@ -82,13 +79,37 @@ Error Contexts::Activate(int device) {
 }
 
 void Contexts::End(int device) {
-  const uint64_t bytes = channel_->settings().gpu.context_bytes;
-  contents_.memory(device).GiveBackHidden(bytes);
-  accounting_.Emit(device, -static_cast<int64_t>(bytes),
-                   protocol::MemoryOwner::kContext);
+  const uint64_t bytes = Of(device).bytes;
+  GiveBack(device, bytes);
   if (notes_.listening()) [[unlikely]]
     notes_.Context(device, -static_cast<int64_t>(bytes));
   Of(device) = {};
+}
+
+bool Contexts::Take(int device, uint64_t bytes) {
+  if (!contents_.memory(device).TakeHidden(bytes)) {
+    channel_->Count(LossId::kNoMemoryLeft, 1);
+    return false;
+  }
+  Of(device).bytes += bytes;
+  accounting_.Emit(device, static_cast<int64_t>(bytes),
+                   protocol::MemoryOwner::kContext);
+  return true;
+}
+
+void Contexts::GiveBack(int device, uint64_t bytes) {
+  contents_.memory(device).GiveBackHidden(bytes);
+  Of(device).bytes -= bytes;
+  accounting_.Emit(device, -static_cast<int64_t>(bytes),
+                   protocol::MemoryOwner::kContext);
+}
+
+bool Contexts::TakeStream(int device) {
+  return Take(device, kStreamBytes);
+}
+
+void Contexts::GiveBackStream(int device) {
+  GiveBack(device, kStreamBytes);
 }
 
 Error Contexts::EnablePeer(int device, int peer) {

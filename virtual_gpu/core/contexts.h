@@ -41,6 +41,9 @@ class Contexts {
   // REQUIRES of the rest: the process sees the devices.
   bool IsActive(int device) const { return Of(device).active; }
   void End(int device);
+  // Memory of the device's context for one more stream, and back. False: none is left.
+  bool TakeStream(int device);
+  void GiveBackStream(int device);
   // The rank is this process's.
   bool claimed() const { return claimed_; }
 
@@ -55,6 +58,7 @@ class Contexts {
  private:
   struct Context {
     bool active = false;
+    uint64_t bytes = 0;  // that it holds: its own, its code's, its streams'
     std::set<int> peers;
     std::thread::id issuer;  // the latest thread that issued work to it
   };
@@ -62,6 +66,9 @@ class Contexts {
   const Context& Of(int device) const { return contexts_[static_cast<size_t>(device)]; }
   Context& Of(int device) { return contexts_[static_cast<size_t>(device)]; }
   Error Activate(int device);
+  // What a context holds changes.
+  bool Take(int device, uint64_t bytes);
+  void GiveBack(int device, uint64_t bytes);
 
   Channel* const channel_;
   std::recursive_mutex& mutex_;

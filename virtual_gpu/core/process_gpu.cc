@@ -185,6 +185,8 @@ Error ProcessGpu::CreateStream(unsigned flags, int priority, void** stream) {
   Lock lock(mutex_);
   int device = 0;
   VRANK_RETURN_IF_FAILED(contexts_.Begin(&device));
+  if (!contexts_.TakeStream(device))
+    return Error::kOutOfMemory;
   *stream = streams_.Create(device, flags, priority);
   return Error::kSuccess;
 }
@@ -202,7 +204,9 @@ Error ProcessGpu::DestroyStream(void* stream) {
     notes_.StreamChange(found, true);
   if (found->capture != nullptr) [[unlikely]]
     graphs_.capture().ForgetStream(found);
+  const int device = found->device;
   lanes_.Destroy(found);
+  contexts_.GiveBackStream(device);
   return Error::kSuccess;
 }
 

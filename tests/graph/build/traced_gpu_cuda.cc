@@ -60,6 +60,9 @@ void* TracedGpu::NewStream(bool blocking) {
       blocking ? TracedStream::Kind::kBlocking : TracedStream::Kind::kNonBlocking;
   row.correlation = call_.correlation;
   trace_.streams.push_back(row);
+  Consume();
+  AddReserves(false, 0);
+  trace_.reserves.back().time_ns = call_.start_ns;
   return stream;
 }
 
@@ -72,6 +75,8 @@ void TracedGpu::DestroyStream(void* stream) {
   row.correlation = call_.correlation;
   trace_.streams.push_back(row);
   EXPECT_EQ(gpu_->DestroyStream(stream), gpu::Error::kSuccess);
+  Consume();
+  AddReserves(false, 0);
 }
 
 void* TracedGpu::NewEvent() {

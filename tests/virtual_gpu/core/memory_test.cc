@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "base/guest/context_memory.h"
 #include "tests/virtual_gpu/core/gpu_fixture.h"
 
 namespace vrank::gpu {
@@ -118,6 +119,7 @@ TEST_F(MemoryTest, RegisteredMemoryIsThePrograms) {
 
 TEST_F(MemoryTest, PoolReusesWithinAStreamAtOnce) {
   void* stream = NewStream();
+  channel.Clear();
   void* a = nullptr;
   void* b = nullptr;
   ASSERT_EQ(gpu->AllocateAsync(1000, nullptr, stream, &a), Error::kSuccess);
@@ -147,6 +149,7 @@ TEST_F(MemoryTest, AnotherStreamFollowsTheOneThatFreed) {
 
 TEST_F(MemoryTest, PoolGivesMemoryBackAtAWaitUnlessToldToKeepIt) {
   void* stream = NewStream();
+  channel.Clear();
   void* pool = nullptr;
   ASSERT_EQ(gpu->DefaultPool(0, &pool), Error::kSuccess);
   for (uint64_t keep : {uint64_t{0}, ~uint64_t{0}}) {
@@ -174,6 +177,7 @@ TEST_F(MemoryTest, PoolGivesMemoryBackAtAWaitUnlessToldToKeepIt) {
 // once there are no more outstanding allocations."
 TEST_F(MemoryTest, ADestroyedPoolOutlivesItsHandle) {
   void* stream = NewStream();
+  channel.Clear();
   void* pool = nullptr;
   void* address = nullptr;
   void* none = nullptr;
@@ -318,6 +322,16 @@ TEST_F(SharedMemoryTest, AContextThatFindsNoMemoryIsNone) {
 TEST_F(MemoryTest, TheOnlyProcessOfANodeAsksNothing) {
   EXPECT_EQ(gpu->EnsureContext(1), Error::kSuccess);
   EXPECT_TRUE(channel.records(RecordKind::kAskMemory).empty());
+}
+
+TEST_F(MemoryTest, AStreamTakesMemoryAsLongAsItLives) {
+  const uint64_t before = FreeBytes();
+  void* stream = NewStream();
+  EXPECT_EQ(before - FreeBytes(), kStreamBytes);
+  EXPECT_EQ(Taken(), static_cast<int64_t>(kStreamBytes));
+  ASSERT_EQ(gpu->DestroyStream(stream), Error::kSuccess);
+  EXPECT_EQ(FreeBytes(), before);
+  EXPECT_EQ(Taken(), 0);
 }
 
 TEST_F(MemoryTest, DestroyingTheContextGivesEverythingBack) {

@@ -90,6 +90,7 @@ TEST_F(StreamsTest, EventWaitNamesTheEventsToken) {
   void* a = NewStream(kStreamNonBlocking);
   void* b = NewStream(kStreamNonBlocking);
   void* event = NewEvent();
+  channel.Clear();
   ASSERT_EQ(gpu->StreamWaitEvent(b, event), Error::kSuccess);
   EXPECT_THAT(Kinds(), IsEmpty()) << "an event that was never recorded is no wait";
   ASSERT_EQ(Launch(a), Error::kSuccess);

@@ -10,12 +10,15 @@
 namespace vrank::gpu {
 namespace {
 
-// The workspace that cublasCreate takes (cuBLAS documentation, "cublasSetWorkspace"):
-// 32 MiB on compute capability 9.0 and 10.x, else 4 MiB; 12 MiB on 12.x.
-uint64_t WorkspaceBytes(uint32_t compute_major) {
+// What cublasCreate takes. Its workspace (cuBLAS documentation, "cublasSetWorkspace"):
+// 32 MiB on compute capability 9.0 and 10.x, else 4 MiB; 12 MiB on 12.x. On an H100 as
+// much again for each handle (docs/models.md, "GPU properties"); others were not
+// measured.
+uint64_t HandleBytes(uint32_t compute_major) {
   constexpr uint64_t kMiB = 1 << 20;
   switch (compute_major) {
     case 9:
+      return 64 * kMiB;
     case 10:
       return 32 * kMiB;
     case 12:
@@ -43,7 +46,7 @@ cublasStatus_t CreateHandle(cublasHandle_t* handle) {
   channel->Spend(HostCost::kCreate);
   channel->Spend(HostCost::kMalloc);
   const uint64_t workspace = FindVirtualGpuTable()->gpu->Reserve(
-      device, WorkspaceBytes(channel->settings().gpu.compute_major),
+      device, HandleBytes(channel->settings().gpu.compute_major),
       protocol::MemoryOwner::kProgram);
   if (workspace == 0)
     return CUBLAS_STATUS_ALLOC_FAILED;

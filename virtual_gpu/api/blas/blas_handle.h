@@ -20,7 +20,7 @@ struct cublasContext {
   cublasMath_t math_mode = CUBLAS_DEFAULT_MATH;
   cublasAtomicsMode_t atomics_mode = CUBLAS_ATOMICS_NOT_ALLOWED;
   int sm_count_target = 0;
-  uint64_t workspace = 0;  // device memory that the library takes for itself
+  uint64_t workspace = 0;  // device memory that comes with it
 };
 
 namespace vrank::gpu {

@@ -33,6 +33,7 @@ enum Status : int {  // cudnnStatus_t
   kNotSupported = 3000,
   kNotSupportedGraphPattern = 3001,
   kHostAllocationFailed = 4003,
+  kDeviceAllocationFailed = 4004,
   kExecutionFailed = 5000,
 };
 

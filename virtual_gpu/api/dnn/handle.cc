@@ -3,6 +3,7 @@
 #include "virtual_gpu/api/dnn/handle.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <new>
 
@@ -14,6 +15,32 @@
 
 namespace vrank::gpu::dnn {
 namespace {
+
+// What the first handle on a device takes (measured on an H100 and an H200;
+// docs/models.md, "GPU properties").
+constexpr uint64_t kFirstHandleBytes = uint64_t{16} << 20;
+
+// Devices by bits. One bit per handle that has the device's memory.
+std::atomic<uint64_t> devices_with_memory{0};
+
+// False: there is no memory left.
+bool TakeMemory(cudnnContext* handle) {
+  const uint64_t bit = uint64_t{1} << (handle->device & 63);
+  if ((devices_with_memory.fetch_or(bit) & bit) != 0)
+    return true;
+  handle->memory = FindVirtualGpuTable()->gpu->Reserve(
+      handle->device, kFirstHandleBytes, protocol::MemoryOwner::kProgram);
+  if (handle->memory == 0)
+    devices_with_memory.fetch_and(~bit);
+  return handle->memory != 0;
+}
+
+void GiveBackMemory(cudnnContext* handle) {
+  if (handle->memory == 0)
+    return;
+  FindVirtualGpuTable()->gpu->GiveBack(handle->device, handle->memory);
+  devices_with_memory.fetch_and(~(uint64_t{1} << (handle->device & 63)));
+}
 
 struct Messages {
   std::string last;
@@ -58,20 +85,27 @@ CUDNN_ENTRY(int) cudnnCreate(cudnnContext** handle) {
   vrank::gpu::Gpu* const gpu = vrank::gpu::FindGpu();
   if (gpu == nullptr || gpu->Ready() != vrank::gpu::Error::kSuccess)
     return Fail(vrank::gpu::dnn::kNotInitialized, "cudnnCreate: no GPU");
-  const int device = gpu->CurrentDevice();
-  if (gpu->EnsureContext(device < 0 ? 0 : device) != vrank::gpu::Error::kSuccess)
+  const int device = std::max(gpu->CurrentDevice(), 0);
+  if (gpu->EnsureContext(device) != vrank::gpu::Error::kSuccess)
     return Fail(vrank::gpu::dnn::kNotInitialized, "cudnnCreate: no context");
   gpu->channel()->Spend(vrank::HostCost::kCreate);
-  *handle = new (std::nothrow) cudnnContext;
-  return *handle == nullptr
-             ? Fail(vrank::gpu::dnn::kHostAllocationFailed, "cudnnCreate: no memory")
-             : vrank::gpu::dnn::kSuccess;
+  auto* const made = new (std::nothrow) cudnnContext{.device = device};
+  if (made == nullptr)
+    return Fail(vrank::gpu::dnn::kHostAllocationFailed, "cudnnCreate: no memory");
+  if (!vrank::gpu::dnn::TakeMemory(made)) {
+    delete made;
+    return Fail(vrank::gpu::dnn::kDeviceAllocationFailed,
+                "cudnnCreate: no device memory is left");
+  }
+  *handle = made;
+  return vrank::gpu::dnn::kSuccess;
 }
 
 CUDNN_ENTRY(int) cudnnDestroy(cudnnContext* handle) {
   if (!IsHandle(handle))
     return Fail(vrank::gpu::dnn::kBadParam, "cudnnDestroy: no handle");
   vrank::gpu::SpendAttribute();
+  vrank::gpu::dnn::GiveBackMemory(handle);
   handle->magic = 0;
   delete handle;
   return vrank::gpu::dnn::kSuccess;

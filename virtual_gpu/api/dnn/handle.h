@@ -15,6 +15,8 @@ struct cudnnContext {
   static constexpr uint64_t kValid = 0x76726475'64684e4e;
   uint64_t magic = kValid;
   void* stream = nullptr;
+  int device = 0;
+  uint64_t memory = 0;  // device memory that came with it; 0: none
 };
 
 namespace vrank::gpu::dnn {
