@@ -350,6 +350,110 @@ FoundIterations ByUpdates(Actions actions, const ActionKinds& kinds) {
   return found;
 }
 
+// ---- Steps of optimizers ----
+
+struct Step {
+  size_t at = 0;           // the action
+  uint32_t optimizer = 0;  // whose
+};
+
+std::vector<Step> StepsIn(Actions actions, const ActionKinds& kinds) {
+  std::vector<Step> steps;
+  for (size_t at = 0; at < actions.size(); ++at)
+    if (const auto found = kinds.steps.find(actions[at]); found != kinds.steps.end())
+      steps.push_back({at, found->second});
+  return steps;
+}
+
+// An optimizer may step once per group of parameters (DeepSpeed). Between such steps
+// little is computed: no more than so many kernels, and less than this share of what is
+// between those neighbours between which there is most, evaluations left aside.
+constexpr size_t kMostInGroup = 32;
+constexpr size_t kGroupShare = 8;
+
+// The last of the steps that one optimizer takes in a row without a backward pass.
+std::vector<Step> LastOfGroups(Actions actions, const std::vector<Step>& steps,
+                               const ActionKinds& kinds) {
+  std::vector<size_t> computed;  // behind each step but the last
+  for (size_t i = 0; i + 1 < steps.size(); ++i) {
+    const Actions between = actions.subspan(steps[i].at, steps[i + 1].at - steps[i].at);
+    computed.push_back(static_cast<size_t>(
+        std::count_if(between.begin(), between.end(), [&](uint32_t action) {
+          return kinds.computes[action] && !kinds.updates[action];
+        })));
+  }
+  std::vector<size_t> order = computed;
+  std::sort(order.begin(), order.end());
+  const size_t most = order.empty() ? 0 : order[(order.size() - 1) * 5 / 6];
+  std::vector<Step> last;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const bool goes_on =
+        i + 1 < steps.size() && steps[i + 1].optimizer == steps[i].optimizer &&
+        computed[i] <= kMostInGroup && computed[i] * kGroupShare < most;
+    if (!goes_on)
+      last.push_back(steps[i]);
+  }
+  return last;
+}
+
+// The shortest cycle of the optimizers, from as early on as there is one.
+Cycle CycleOf(const std::vector<Step>& steps) {
+  const auto same = [](const Step& a, const Step& b) {
+    return a.optimizer == b.optimizer;
+  };
+  for (size_t first = 0; 2 * first <= steps.size(); ++first)
+    for (size_t length = 1; first + 2 * length <= steps.size(); ++length)
+      if (std::equal(steps.begin() + static_cast<ptrdiff_t>(first + length),
+                     steps.end(), steps.begin() + static_cast<ptrdiff_t>(first), same))
+        return {first, length};
+  return {0, 1};
+}
+
+// Segments that end with an iteration's last step. Those before the cycle, if any, end
+// with each step; steps of a cycle that is cut off are none's.
+std::vector<ActionSpan> SegmentsBySteps(const std::vector<Step>& steps) {
+  const Cycle cycle = CycleOf(steps);
+  std::vector<ActionSpan> segments;
+  size_t begin = 0;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    if (i >= cycle.first && (i - cycle.first + 1) % cycle.length != 0)
+      continue;
+    segments.push_back({begin, steps[i].at + 1});
+    begin = steps[i].at + 1;
+  }
+  return segments;
+}
+
+FoundIterations BySteps(Actions actions, const ActionKinds& kinds) {
+  FoundIterations found;
+  const std::vector<Step> steps = StepsIn(actions, kinds);
+  if (steps.size() < 2)
+    return found;
+  const std::vector<ActionSpan> segments =
+      SegmentsBySteps(LastOfGroups(actions, steps, kinds));
+  if (segments.size() < 2)
+    return found;
+  const auto updates = [&](Actions some) {
+    return std::count_if(some.begin(), some.end(),
+                         [&](uint32_t action) { return kinds.updates[action]; });
+  };
+  ptrdiff_t most = 0;
+  for (const ActionSpan& segment : segments)
+    most = std::max(most, updates(Of(actions, segment)));
+  if (updates(actions.subspan(steps.back().at)) > most)
+    return found;
+  const ActionSpan reference = segments[ReferenceOf(segments)];
+  found.evidence = IterationEvidence::kOptimizer;
+  found.regularity = 1;
+  found.spans = Trim(actions, segments, reference, kinds);
+  for (size_t i = 1; i < found.spans.size(); ++i)
+    found.regularity =
+        std::min(found.regularity,
+                 Similarity(Of(actions, found.spans[i]), Of(actions, reference)));
+  EndWithWhatIsLogged(actions, kinds, reference.size(), found.spans);
+  return found;
+}
+
 // ---- Periods ----
 
 constexpr size_t kWindow = 4;           // actions that are looked up together
@@ -456,7 +560,9 @@ const char* Name(IterationEvidence evidence) {
 }
 
 FoundIterations FindIterations(Actions actions, const ActionKinds& kinds) {
-  FoundIterations found = ByUpdates(actions, kinds);
+  FoundIterations found = BySteps(actions, kinds);
+  if (found.spans.empty())
+    found = ByUpdates(actions, kinds);
   return found.spans.empty() ? ByPeriod(actions, kinds.works) : found;
 }
 

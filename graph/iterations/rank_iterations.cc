@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <string_view>
 #include <utility>
 
@@ -53,6 +54,17 @@ bool UpdatesParameters(const std::string& kernel) {
          std::none_of(std::begin(kNoUpdates), std::end(kNoUpdates), is_part);
 }
 
+uint32_t SteppedOptimizer(std::string_view range) {
+  constexpr std::string_view kMark = "vrank::optimizer_step ";
+  uint32_t number = 0;
+  if (!range.starts_with(kMark))
+    return 0;
+  range.remove_prefix(kMark.size());
+  const auto [end, error] =
+      std::from_chars(range.data(), range.data() + range.size(), number);
+  return error == std::errc() && end == range.data() + range.size() ? number : 0;
+}
+
 uint32_t IterationScan::ActionOf(const Op& op, const Details& details) {
   if (op.from_helper != 0)
     return protocol::kNone;
@@ -96,8 +108,15 @@ IterationScan::Role IterationScan::AddRange(uint64_t index, const Op& op,
     const bool begins = !inside_ && matches_ && op.a < details.names.size() &&
                         matches_(details.names[op.a]);
     open_ranges_.push_back({op.a, begins});
-    if (!begins)
-      return Role::kNone;
+    if (!begins) {
+      const uint32_t optimizer = annotated() || op.a >= details.names.size()
+                                     ? 0
+                                     : SteppedOptimizer(details.names[op.a]);
+      if (optimizer == 0)
+        return Role::kNone;
+      steps_[kFirstKernel + op.a] = optimizer;
+      return AddAction(index, kFirstKernel + op.a);
+    }
     inside_ = true;
     annotated_.push_back({index + 1, index});
     actions_.Clear();
@@ -128,8 +147,6 @@ IterationScan::Role IterationScan::Add(uint64_t index, const Op& op,
   const uint32_t action = ActionOf(op, details);
   if (action == protocol::kNone)
     return Role::kNone;
-  actions_.Append(index - std::exchange(last_op_, index));
-  actions_.Append(ZigZag(action, std::exchange(last_action_, action)));
   if (action == kMatrixProduct || action >= kFirstKernel) {
     computes_ = true;
     calls_.Clear();
@@ -137,6 +154,12 @@ IterationScan::Role IterationScan::Add(uint64_t index, const Op& op,
              (op.kind == OpKind::kCollective || op.kind == OpKind::kTransfers)) {
     AddCall(index, op, details);
   }
+  return AddAction(index, action);
+}
+
+IterationScan::Role IterationScan::AddAction(uint64_t index, uint32_t action) {
+  actions_.Append(index - std::exchange(last_op_, index));
+  actions_.Append(ZigZag(action, std::exchange(last_action_, action)));
   return Role::kAction;
 }
 
@@ -185,10 +208,11 @@ RankIterations IterationScan::Find(IterationSearch search) const {
     result.bounds.pop_back();
   if (!annotated_.empty() || search == IterationSearch::kAnnotations)
     return result;
-  if (search == IterationSearch::kCommunication)
+  if (search == IterationSearch::kCommunication && steps_.empty())
     return FindByCommunication();
-  ActionKinds kinds{updates_, {}, {}};
-  kinds.updates.resize(std::max<size_t>(updates_.size(), kFirstKernel), false);
+  ActionKinds kinds{updates_, {}, {}, steps_};
+  const size_t names = steps_.empty() ? kFirstKernel : steps_.rbegin()->first + 1;
+  kinds.updates.resize(std::max(updates_.size(), names), false);
   kinds.computes.resize(kinds.updates.size(), true);
   std::fill_n(kinds.computes.begin(), kFirstKernel, false);
   kinds.computes[kMatrixProduct] = true;
@@ -205,6 +229,9 @@ RankIterations IterationScan::Find(IterationSearch search) const {
         static_cast<uint32_t>(action = FromZigZag(numbers.Next(), action)));
   }
   const FoundIterations found = FindIterations(actions, kinds);
+  if (search == IterationSearch::kCommunication &&
+      found.evidence != IterationEvidence::kOptimizer)
+    return FindByCommunication();
   result.evidence = found.evidence;
   result.regularity = found.regularity;
   // Host time between two adjacent iterations (the next batch is read) counts to the

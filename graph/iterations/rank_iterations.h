@@ -24,6 +24,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/varint_sequence.h"
@@ -50,7 +51,7 @@ struct RankIterations {
 enum class IterationSearch {
   kAnnotations,    // nothing
   kActions,        // all that it does
-  kCommunication,  // kernels are not observed: collectives and transfers
+  kCommunication,  // kernels are not observed: steps, else collectives and transfers
 };
 
 // Reads a program op by op, in order.
@@ -80,6 +81,7 @@ class IterationScan {
 
  private:
   Role AddRange(uint64_t index, const Op& op, const Details& details);
+  Role AddAction(uint64_t index, uint32_t action);
   // The number of what an op does, kNone: nothing that counts.
   uint32_t ActionOf(const Op& op, const Details& details);
 
@@ -97,6 +99,7 @@ class IterationScan {
   uint64_t last_op_ = 0, last_action_ = 0;
   std::vector<uint32_t> action_of_name_;  // by name of a kernel
   std::vector<bool> updates_;             // by action
+  std::map<uint32_t, uint32_t> steps_;    // ActionKinds::steps
   // Communications, until a kernel is seen: their ops as above, and kinds.
   void AddCall(uint64_t index, const Op& op, const Details& details);
   RankIterations FindByCommunication() const;
@@ -106,6 +109,9 @@ class IterationScan {
   std::vector<CommunicationKind> kinds_;
   std::map<std::vector<uint64_t>, uint32_t> kind_of_;  // by what names one
 };
+
+// The optimizer, from 1, whose step a mark of this name says; 0: another range.
+uint32_t SteppedOptimizer(std::string_view range);
 
 // Whether a kernel of this name (mangled or not) belongs to the update of parameters:
 // the optimizers of PyTorch (fused and multi-tensor), apex, Transformer Engine,

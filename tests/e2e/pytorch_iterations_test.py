@@ -40,6 +40,69 @@ for step in range(6):
 torch.cuda.synchronize()
 """
 
+MODELS = """
+import torch
+from torch.nn import Linear, Sequential
+def network():
+    return Sequential(*(Linear(256, 256) for _ in range(5))).cuda()
+def batch():
+    return torch.randn(64, 256, device="cuda")
+"""
+
+# Programs whose kernels do not say where an iteration ends, and how many they have.
+STEPS = {
+    "two alike": ("""
+makes, judges = network(), network()
+of_makes, of_judges = torch.optim.Adam(makes.parameters()), torch.optim.Adam(judges.parameters())
+for step in range(6):
+    of_judges.zero_grad()
+    (judges(makes(batch()).detach()).mean() - judges(batch()).mean()).backward()
+    of_judges.step()
+    of_makes.zero_grad()
+    judges(makes(batch())).mean().backward()
+    of_makes.step()
+""", 6),
+    "several passes in a step": ("""
+model = network()
+optimizer = torch.optim.LBFGS(model.parameters(), max_iter=4)
+data = batch()
+def loss():
+    optimizer.zero_grad()
+    value = model(data).square().mean()
+    value.backward()
+    return value
+for step in range(4):
+    optimizer.step(loss)
+""", 4),
+    "one of plain operations": ("""
+class Signs(torch.optim.Optimizer):
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                parameter.sub_(parameter.grad.sign(), alpha=group["lr"])
+model = network()
+optimizer = Signs(model.parameters(), {"lr": 0.1})
+for step in range(5):
+    for _ in range(2):
+        model(batch()).square().mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+""", 5),
+    "one for each parameter, in the backward pass": ("""
+model = network()
+def steps(optimizer):
+    def hook(parameter):
+        optimizer.step()
+        optimizer.zero_grad()
+    return hook
+for parameter in model.parameters():
+    parameter.register_post_accumulate_grad_hook(steps(torch.optim.SGD([parameter], lr=0.1)))
+for step in range(5):
+    model(batch()).square().mean().backward()
+""", 5),
+}
+
 
 @pytorch.needs_pytorch
 class PytorchIterationsTest(unittest.TestCase):
@@ -78,6 +141,16 @@ class PytorchIterationsTest(unittest.TestCase):
         self.assertEqual(len(times), 6)
         # None of them contains an evaluation, which takes a third of an iteration more.
         self.assertLess(max(times[1:]), 1.1 * min(times[1:]))
+
+    def test_steps_of_optimizers(self):
+        """Whatever kernels they have, and how many of them there are."""
+        for name, (program, iterations) in STEPS.items():
+            with self.subTest(name), vrank.scratch() as folder:
+                job = self.run_job(pytorch.script(folder, MODELS + program), 1, "0", "dp=1")
+                self.assertEqual(job["iteration_source"]["evidence"], "optimizer")
+                times = job["iteration_time_ns"]
+                self.assertEqual(len(times), iterations, times)
+                self.assertLess(max(times[1:]), 1.01 * min(times[1:]))
 
     def test_a_job_that_fails_has_its_iterations_until_then(self):
         failing = LOOP.replace("for step in range(6):",

@@ -13,6 +13,7 @@
 #include "base/guest/virtual_gpu.h"
 #include "virtual_host/process/process.h"
 #include "virtual_host/quirks/torch_library.h"
+#include "virtual_host/quirks/torch_optimizer.h"
 
 namespace {
 
@@ -59,6 +60,10 @@ void reportMemoryUsageToProfiler(void* ptr, int64_t alloc_size, size_t total_all
   static const auto report =
       vrank::host::Theirs<void (*)(void*, int64_t, size_t, size_t, Device)>(
           "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE", "libc10.so");
+  if (device.type == Device::kCuda && vrank::host::RangesChannel() != nullptr) {
+    [[maybe_unused]] static const bool marked =
+        (vrank::host::MarkOptimizerSteps(), true);
+  }
   if (device.type == Device::kCuda && device.index >= 0)
     if (vrank::host::GuestChannel* const channel = vrank::host::ProcessChannel()) {
       const auto gpu = static_cast<uint32_t>(device.index);

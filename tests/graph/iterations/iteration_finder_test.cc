@@ -35,6 +35,8 @@ enum Action : uint32_t {
   kSend,
   kReceive,
   kSort,
+  kStep,
+  kStepOther,
   kAction
 };
 
@@ -80,20 +82,28 @@ class Program {
     updates[kUpdate] = updates[kUpdateOther] = true;
     return FindIterations(actions, {updates, Computes(), Works()});
   }
+  // By what PyTorch says of its optimizers' steps.
+  FoundIterations FindBySteps() const {
+    std::vector<bool> updates(kAction);
+    updates[kUpdate] = updates[kUpdateOther] = true;
+    return FindIterations(
+        actions, {updates, Computes(), Works(), {{kStep, 1}, {kStepOther, 2}}});
+  }
   // Without the names of optimizers.
   FoundIterations FindUnnamed() const {
     return FindIterations(actions, {std::vector<bool>(kAction), Computes(), Works()});
   }
   static std::vector<bool> Computes() {
     std::vector<bool> computes = Works();
-    for (const Action other : {kBroadcast, kReduceGradients, kSend, kReceive})
+    for (const Action other :
+         {kStep, kStepOther, kBroadcast, kReduceGradients, kSend, kReceive})
       computes[other] = false;
     return computes;
   }
   // All but copies.
   static std::vector<bool> Works() {
     std::vector<bool> works(kAction, true);
-    works[kToDevice] = works[kReadLoss] = false;
+    works[kToDevice] = works[kReadLoss] = works[kStep] = works[kStepOther] = false;
     return works;
   }
 };
@@ -578,6 +588,96 @@ TEST(IterationFinderTest, VirtualPipelineStages) {
   }
   const FoundIterations found = program.Find();
   EXPECT_EQ(found.spans, program.iterations);
+}
+
+// ---- Steps ----
+
+// An optimizer of plain operations: no kernel is an update by its name.
+TEST(IterationFinderTest, StepsOfAnOptimizerWithoutNames) {
+  Program program;
+  program.Start(20);
+  for (int i = 0; i < 5; ++i) {
+    program.Begin();
+    for (int batch = 0; batch < 2; ++batch) {
+      program.Forward(4);
+      program.Backward(4, batch == 1);
+    }
+    for (int parameter = 0; parameter < 30; ++parameter)
+      program.Do({kSort, kAddGradients});
+    program.Do({kStep});
+    program.End();
+  }
+  const FoundIterations found = program.FindBySteps();
+  EXPECT_EQ(found.evidence, IterationEvidence::kOptimizer);
+  EXPECT_EQ(found.regularity, 1);
+  EXPECT_EQ(found.spans, program.iterations);
+}
+
+// Generator and discriminator are alike: their kernels do not tell one from the other.
+TEST(IterationFinderTest, StepsOfTwoOptimizersThatAreAlike) {
+  for (const int of_first : {1, 3}) {
+    Program program;
+    for (int i = 0; i < 4; ++i) {
+      program.Begin();
+      for (int k = 0; k < of_first; ++k) {
+        program.Forward(4);
+        program.Backward(4);
+        program.Do({kUpdate, kUpdate, kStep});
+      }
+      program.Forward(4);
+      program.Backward(4);
+      program.Do({kUpdate, kUpdate, kStepOther});
+      program.End();
+    }
+    EXPECT_EQ(program.FindBySteps().spans, program.iterations) << of_first;
+  }
+}
+
+// One step for each group of parameters.
+TEST(IterationFinderTest, SeveralStepsOfOneOptimizerInARow) {
+  for (const int groups : {2, 3, 4}) {
+    Program program;
+    for (int i = 0; i < 5; ++i) {
+      program.Begin();
+      program.Forward(6);
+      program.Backward(6);
+      for (int group = 0; group < groups; ++group)
+        program.Do({kUpdate, kUpdate, kAddGradients, kStep});
+      program.End();
+    }
+    EXPECT_EQ(program.FindBySteps().spans, program.iterations) << groups;
+  }
+}
+
+TEST(IterationFinderTest, StepsWithEvaluations) {
+  Program program;
+  for (int i = 0; i < 6; ++i) {
+    program.Begin();
+    program.Forward(4);
+    program.Backward(4);
+    program.Do({kUpdate, kStep});
+    program.End();
+    for (int e = 0; i == 2 && e < 20; ++e)
+      program.Forward(4);
+  }
+  for (int e = 0; e < 50; ++e)
+    program.Forward(4);
+  EXPECT_EQ(program.FindBySteps().spans, program.iterations);
+}
+
+// Steps were seen while a CUDA graph was made, and none when it is launched.
+TEST(IterationFinderTest, StepsInACudaGraphAreFoundByTheirUpdates) {
+  Program program;
+  for (int i = 0; i < 10; ++i) {
+    program.Begin();
+    program.Forward(4);
+    program.Backward(4);
+    program.Do({kUpdate, kUpdate});
+    program.End();
+    if (i < 3)
+      program.Do({kStep});
+  }
+  EXPECT_EQ(program.FindBySteps().spans.size(), 10u);
 }
 
 TEST(IterationFinderTest, WithoutNamesByItsPeriod) {

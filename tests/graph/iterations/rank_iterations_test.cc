@@ -83,6 +83,42 @@ TEST_F(RankIterationsTest, WithoutAnnotationsUpdatesAreFound) {
   EXPECT_TRUE(Find(IterationSearch::kAnnotations).bounds.empty());
 }
 
+// PyTorch says when an optimizer has stepped, whatever its kernels are called.
+TEST_F(RankIterationsTest, StepsEndIterations) {
+  for (int i = 0; i < 4; ++i) {
+    for (int k = 0; k < 5 + i % 2; ++k)
+      Kernel("layer");
+    Kernel("gemm", WorkClass::kGemm);
+    Range("vrank::optimizer_step 1");
+    EndRange("vrank::optimizer_step 1");
+  }
+  const RankIterations found = Find();
+  EXPECT_EQ(found.evidence, IterationEvidence::kOptimizer);
+  ASSERT_EQ(found.bounds.size(), 4u);
+  for (const IterationBounds& bounds : found.bounds)
+    EXPECT_EQ(program_.op(bounds.last_op).kind, OpKind::kRangeBegin);
+}
+
+TEST_F(RankIterationsTest, StepsEndIterationsWhereKernelsAreNotSeen) {
+  for (int i = 0; i < 3; ++i) {
+    program_.Append(Op{.kind = OpKind::kHost, .host_ns = 5'000});
+    program_.Append(Op{.kind = OpKind::kHostWaitLane, .lane = 1});
+    Range("vrank::optimizer_step 1");
+    EndRange("vrank::optimizer_step 1");
+  }
+  const RankIterations found = Find(IterationSearch::kCommunication);
+  EXPECT_EQ(found.evidence, IterationEvidence::kOptimizer);
+  EXPECT_EQ(found.bounds.size(), 3u);
+}
+
+TEST(SteppedOptimizerTest, IsInTheName) {
+  EXPECT_EQ(SteppedOptimizer("vrank::optimizer_step 1"), 1u);
+  EXPECT_EQ(SteppedOptimizer("vrank::optimizer_step 12"), 12u);
+  EXPECT_EQ(SteppedOptimizer("vrank::optimizer_step 12x"), 0u);
+  EXPECT_EQ(SteppedOptimizer("vrank::optimizer_step "), 0u);
+  EXPECT_EQ(SteppedOptimizer("optimizer_step 1"), 0u);
+}
+
 // A batch is read on the host between two iterations; what stands ahead of the first
 // iteration, and behind an evaluation, is not known to belong to one.
 TEST_F(RankIterationsTest, HostTimeBetweenIterationsIsTheLaterOnes) {
