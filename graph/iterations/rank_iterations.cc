@@ -201,6 +201,24 @@ RankIterations IterationScan::FindByCommunication() const {
   return result;
 }
 
+namespace {
+
+// Whether the host waits for the device in each, or a communication says how far the
+// device is: else the host may only have issued them, kernels not being observed.
+bool EachReachesTheDevice(const std::vector<ActionSpan>& spans,
+                          const std::vector<uint32_t>& actions) {
+  return std::all_of(spans.begin(), spans.end(), [&](const ActionSpan& span) {
+    return std::any_of(actions.begin() + static_cast<ptrdiff_t>(span.begin),
+                       actions.begin() + static_cast<ptrdiff_t>(span.end),
+                       [](uint32_t action) {
+                         return action == kWaitOfHost || action == kTransferGroup ||
+                                (action >= kFirstCollective && action < kFirstKernel);
+                       });
+  });
+}
+
+}  // namespace
+
 RankIterations IterationScan::Find(IterationSearch search) const {
   RankIterations result;
   result.bounds = annotated_;
@@ -216,6 +234,8 @@ RankIterations IterationScan::Find(IterationSearch search) const {
   kinds.computes.resize(kinds.updates.size(), true);
   std::fill_n(kinds.computes.begin(), kFirstKernel, false);
   kinds.computes[kMatrixProduct] = true;
+  for (const auto& [action, optimizer] : steps_)
+    kinds.computes[action] = false;
   kinds.works = kinds.computes;
   kinds.works[kTransferGroup] = true;
   std::fill_n(kinds.works.begin() + kFirstCollective, kFirstKernel - kFirstCollective,
@@ -230,7 +250,8 @@ RankIterations IterationScan::Find(IterationSearch search) const {
   }
   const FoundIterations found = FindIterations(actions, kinds);
   if (search == IterationSearch::kCommunication &&
-      found.evidence != IterationEvidence::kOptimizer)
+      (found.evidence != IterationEvidence::kOptimizer ||
+       !EachReachesTheDevice(found.spans, actions)))
     return FindByCommunication();
   result.evidence = found.evidence;
   result.regularity = found.regularity;

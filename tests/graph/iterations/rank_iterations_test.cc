@@ -111,6 +111,18 @@ TEST_F(RankIterationsTest, StepsEndIterationsWhereKernelsAreNotSeen) {
   EXPECT_EQ(found.bounds.size(), 3u);
 }
 
+// The host may be far ahead of what it issues: the time between its steps is no
+// iteration's.
+TEST_F(RankIterationsTest, StepsAloneSayNothingOfADeviceThatIsNotSeen) {
+  for (int i = 0; i < 3; ++i) {
+    program_.Append(Op{.kind = OpKind::kHost, .host_ns = 5'000});
+    Range("vrank::optimizer_step 1");
+    EndRange("vrank::optimizer_step 1");
+  }
+  EXPECT_TRUE(Find(IterationSearch::kCommunication).bounds.empty());
+  EXPECT_EQ(Find().bounds.size(), 3u);
+}
+
 TEST(SteppedOptimizerTest, IsInTheName) {
   EXPECT_EQ(SteppedOptimizer("vrank::optimizer_step 1"), 1u);
   EXPECT_EQ(SteppedOptimizer("vrank::optimizer_step 12"), 12u);
