@@ -16,8 +16,8 @@ bool HasMemory(const TracedStream& made) {
          made.kind == TracedStream::Kind::kNonBlocking;
 }
 
-// The calls that make or destroy streams, by correlation. Memory is taken as one begins
-// and given back as one ends.
+// The calls that make or destroy streams, by correlation. Memory is taken and given
+// back as one ends: the call that makes a stream may have made the context, too.
 std::unordered_map<uint32_t, const TracedCall*> CallsOfStreams(const RankTrace& trace) {
   std::unordered_map<uint32_t, const TracedCall*> calls;
   for (const TracedStream& stream : trace.streams)
@@ -63,7 +63,7 @@ void AddContextMemory(RankTrace* trace) {
     if (stream.destroyed && alive.erase(key) == 1)
       add(-kBytes, stream.correlation, call.end_ns);
     else if (!stream.destroyed && HasMemory(stream) && alive.insert(key).second)
-      add(kBytes, stream.correlation, call.start_ns);
+      add(kBytes, stream.correlation, call.end_ns);
   }
 }
 

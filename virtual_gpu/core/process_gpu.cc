@@ -185,9 +185,10 @@ Error ProcessGpu::CreateStream(unsigned flags, int priority, void** stream) {
   Lock lock(mutex_);
   int device = 0;
   VRANK_RETURN_IF_FAILED(contexts_.Begin(&device));
-  if (!contexts_.TakeStream(device))
+  void* const made = streams_.Create(device, flags, priority);
+  if (made == nullptr)
     return Error::kOutOfMemory;
-  *stream = streams_.Create(device, flags, priority);
+  *stream = made;
   return Error::kSuccess;
 }
 

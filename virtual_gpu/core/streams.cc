@@ -33,6 +33,8 @@ Error Streams::Find(void* handle, Stream** stream) {
 
 void* Streams::Create(int device, unsigned flags, int priority) {
   channel_->Spend(HostCost::kCreate);
+  if (!contexts_.TakeStream(device))
+    return nullptr;
   // Priorities outside the range are clamped, as documented.
   Stream* const made =
       lanes_.Create(device, flags, std::clamp(priority, kHighestPriority, 0));

@@ -42,6 +42,7 @@ class Streams {
   // The same of a call that only asks about the stream.
   Error Find(void* handle, Stream** stream);
 
+  // nullptr: the device has no memory for it.
   void* Create(int device, unsigned flags, int priority);
   Error Synchronize(Stream* stream, ApiLock* lock);
   // kSuccess or kNotReady.

@@ -62,7 +62,6 @@ void* TracedGpu::NewStream(bool blocking) {
   trace_.streams.push_back(row);
   Consume();
   AddReserves(false, 0);
-  trace_.reserves.back().time_ns = call_.start_ns;
   return stream;
 }
 

@@ -43,7 +43,7 @@ TEST(ContextMemoryTest, AContextHoldsItsOwnPartAndItsCode) {
               ElementsAre(std::tuple(1300, 1u, 15), std::tuple(-1300, 5u, 55)));
 }
 
-TEST(ContextMemoryTest, AStreamHoldsMemoryFromItsFirstCallToTheEndOfItsLast) {
+TEST(ContextMemoryTest, AStreamHoldsMemoryBetweenTheEndsOfItsCalls) {
   RankTrace trace = Trace();
   trace.contexts.clear();
   trace.streams = {{.context = 1, .stream = 7, .correlation = 2},
@@ -55,7 +55,7 @@ TEST(ContextMemoryTest, AStreamHoldsMemoryFromItsFirstCallToTheEndOfItsLast) {
                     .correlation = 4}};
   AddContextMemory(&trace);
   EXPECT_THAT(Reserves(trace),
-              ElementsAre(std::tuple(kStream, 2u, 20), std::tuple(-kStream, 4u, 45)));
+              ElementsAre(std::tuple(kStream, 2u, 25), std::tuple(-kStream, 4u, 45)));
 }
 
 TEST(ContextMemoryTest, DefaultStreamsAndEarlierOnesTakeNothing) {
