@@ -97,7 +97,7 @@ print("profiled", len(profile.events()) > 0)
         for first, later, lost in (("disable", "-", "scale"), ("-", "disable", "scale"),
                                    ("-", "disable-1", "memcpy"), ("-", "disable-2", "memset"),
                                    ("-", "disable-5", "memory"), ("-", "disable-36", "record_token"),
-                                   ("-", "disable-37", "memcpy"), ("-", "disable-38", "wait_token"),
+                                   ("-", "disable-37", "memory"), ("-", "disable-38", "wait_token"),
                                    ("-", "disable-49", "memory")):
             with self.subTest(first=first, later=later):
                 done = vrank.run("trace", "--overwrite", "--world-size", 1, "--layout", "dp=1",
