@@ -143,7 +143,10 @@ that arrives late delays the others in real time.
 - Kernels are not observed: the report has no compute and no memory of real ranks (`vrank trace
   --real-gpu` records both). Ends and iterations are observations, which differ from run to run.
 - Iterations are the program's NVTX ranges where it has some that are named like one. Without
-  them they are found by what the program communicates. Its all-reduces and reduce-scatters of
+  them they end with the steps of PyTorch's optimizers, if in each of them something is communicated or the
+  host waits for the GPU, and last from one communication's end to the next ([decision
+  0037](decisions/0037-steps-of-optimizers.md); not yet seen on a GPU). Without
+  steps they are found by what the program communicates. Its all-reduces and reduce-scatters of
   gradients repeat in each step in equal order and sizes; losses, norms, gathers for a log, evaluations
   and checkpoints in between change nothing. An iteration ends with the end of its last such
   collective, and begins with the end of the one before: its length is that of a step in the steady
