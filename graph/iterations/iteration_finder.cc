@@ -396,17 +396,26 @@ std::vector<Step> LastOfGroups(Actions actions, const std::vector<Step>& steps,
   return last;
 }
 
-// The shortest cycle of the optimizers, from as early on as there is one.
+// The shortest cycle of the optimizers, from as early on as there is one, the first
+// half at the latest. Read backwards, a cycle is a period of a prefix: the shortest one
+// of each is what the longest border (Knuth, Morris and Pratt's table) leaves.
 Cycle CycleOf(const std::vector<Step>& steps) {
-  const auto same = [](const Step& a, const Step& b) {
-    return a.optimizer == b.optimizer;
-  };
-  for (size_t first = 0; 2 * first <= steps.size(); ++first)
-    for (size_t length = 1; first + 2 * length <= steps.size(); ++length)
-      if (std::equal(steps.begin() + static_cast<ptrdiff_t>(first + length),
-                     steps.end(), steps.begin() + static_cast<ptrdiff_t>(first), same))
-        return {first, length};
-  return {0, 1};
+  const size_t count = steps.size();
+  const auto from_end = [&](size_t i) { return steps[count - 1 - i].optimizer; };
+  Cycle cycle{0, 1};
+  std::vector<size_t> border(count + 1, 0);  // by length of the prefix
+  for (size_t length = 1; length <= count; ++length) {
+    if (length > 1) {
+      size_t known = border[length - 1];
+      while (known > 0 && from_end(known) != from_end(length - 1))
+        known = border[known];
+      border[length] = known + (from_end(known) == from_end(length - 1) ? 1 : 0);
+    }
+    const size_t period = length - border[length];
+    if (2 * period <= length && 2 * (count - length) <= count)
+      cycle = {count - length, period};
+  }
+  return cycle;
 }
 
 // Segments that end with an iteration's last step. Those before the cycle, if any, end

@@ -633,6 +633,17 @@ TEST(IterationFinderTest, StepsOfTwoOptimizersThatAreAlike) {
   }
 }
 
+// Other parameters are trained in the second half of a long run.
+TEST(IterationFinderTest, StepsOfOneOptimizerAfterTheOther) {
+  Program program;
+  for (int i = 0; i < 8'000; ++i) {
+    program.Begin();
+    program.Do({kEmbed, kProduct, kNorm, kProduct, i < 4'000 ? kStep : kStepOther});
+    program.End();
+  }
+  EXPECT_EQ(program.FindBySteps().spans, program.iterations);
+}
+
 // One step for each group of parameters.
 TEST(IterationFinderTest, SeveralStepsOfOneOptimizerInARow) {
   for (const int groups : {2, 3, 4}) {
