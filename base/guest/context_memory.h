@@ -25,7 +25,7 @@ namespace vrank {
 // A stream, as long as it lives. PyTorch takes 128 of them at once, and 70 MiB.
 inline constexpr uint64_t kStreamBytes = uint64_t{70} << 20 >> 7;
 
-// The driver takes memory for code in blocks of this size.
+// What the H200 had in use for further code differs by multiples of this.
 inline constexpr uint64_t kCodeBlockBytes = uint64_t{2} << 20;
 
 // With the first kernel of PyTorch, whose libraries register 449 fat binaries, 92 MiB

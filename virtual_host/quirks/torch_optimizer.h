@@ -12,7 +12,7 @@ namespace vrank::host {
 // is the optimizer, from 1 in the order of their first steps (read by
 // graph/iterations/rank_iterations.h). Python's main thread registers the hook, at its
 // next bytecode. Steps that torch.compile compiles make no marks: its graphs are the
-// program's. Nothing in a program without PyTorch 2.0 or later.
+// program's. Nothing in a program without PyTorch, or with one that lacks such hooks.
 void MarkOptimizerSteps();
 
 }  // namespace vrank::host
